@@ -210,18 +210,11 @@ __all__ = [
 ]
 
 # `import vecall` loads none of it: that takes 0.3 s of CPU, NumPy a third of it. A name
-# is loaded when it is first used.
+# is loaded when it is first used. Names that are not here are errors, or in types.
 _PLACES = """
 _core: Engine Index __version__ build_info
 clock: Clock Period
 embedders: Embedder FunctionEmbedder
-errors: BusyError ClosedError ConfigError ConflictError ContextBudgetError
-errors: CorruptFileError DimensionError EmbedderError EmbeddingMismatchError
-errors: IncompatibleFileError InvalidArgumentError InvalidMemoryError InvalidTypeError
-errors: LimitExceededError MemoryNotConfiguredError MissingFileError
-errors: NetworkFilesystemError NotFoundError ReadOnlyError ReentrantCallError
-errors: RerankerError RewriterError RightsError ScopeError StorageError
-errors: StorageFullError SummaryError VecallError WriteHookError WriteRejectedError
 filters.rights: TRUST_TIERS Rights
 hooks: PendingWrite Verdict redact
 limits: Compaction Inactivity Limits MessageCount Quota Scopes SessionEnd
@@ -246,10 +239,6 @@ other_storage.vector_store: MemoryConfig VectorStoreMemoryService
 summaries: CompactionAwareSummaryProvider LlmSummaryProvider SessionSummary
 summaries: SummaryProvider
 telemetry: RawTurnsWarning
-types: AddedIds AppSummary Consolidation Drop DuplicateGroup Event Explanation Filter
-types: ForgetProposal Imported Item LeftOut ListedSession MemoryEntry Page Put
-types: Revision SearchMemoryResponse Session UserSummary Conflict SimilarMemory
-types: MemoryFigures
 """
 _MODULES = """
 clock concurrency content embedders errors filters hooks index ingest lexical limits
@@ -267,12 +256,15 @@ if not TYPE_CHECKING:  # a checker knows the names
     def __getattr__(name: str) -> object:
         from importlib import import_module
 
+        if name in _MODULES.split():
+            return import_module(f"vecall.{name}")
+        if name not in __all__:
+            raise AttributeError(f"module 'vecall' has no attribute {name!r}")
+        place = "errors" if name.endswith("Error") else "types"
         for line in _PLACES.split("\n"):
             module, _, names = line.partition(": ")
             if name in names.split():
-                value = getattr(import_module(f"vecall.{module}"), name)
-                globals()[name] = value
-                return value
-        if name in _MODULES.split():
-            return import_module(f"vecall.{name}")
-        raise AttributeError(f"module 'vecall' has no attribute {name!r}")
+                place = module
+        value = getattr(import_module(f"vecall.{place}"), name)
+        globals()[name] = value
+        return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, get_args
@@ -12,7 +11,7 @@ from vecall.concurrency.join import run_async
 from vecall.content import turn_id
 from vecall.errors import ConfigError, needs_extra
 from vecall.ingest.parts import is_spoken, is_user
-from vecall.item_collections import ItemLog
+from vecall.item_collections import ItemLog, read_as
 from vecall.service.memory_service import MemoryService
 from vecall.tools import RunMemory, RunOwner, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
@@ -23,10 +22,8 @@ with needs_extra(__name__, "agent-framework-core", "agent-framework"):
 
 __all__ = ["Name", "VecallContextProvider", "VecallHistoryProvider"]
 
-
 Name = str | Callable[[str | None], str]
 """A name, or a function from the id of a session to a name."""
-
 
 Breadth = Literal["user", "session"]
 
@@ -102,7 +99,7 @@ class VecallContextProvider(ContextProvider):
         """Add the block of memories for the input to the context; store the input."""
         del session, state
         await self._recall(agent, context)
-        stored = await self._remember_messages(context, context.input_messages)
+        stored = await self._store_messages(context, context.input_messages)
         if stored:
             self._stored[context] = stored
 
@@ -117,61 +114,50 @@ class VecallContextProvider(ContextProvider):
             *(response.messages if response is not None else ()),
         ]
         stored = self._stored.pop(context, ())
-        await self._remember_messages(
+        await self._store_messages(
             context, [each for each in messages if _key_of(each) not in stored]
         )
 
     async def _recall(self, agent: Any, context: Any) -> None:
-        if self._search is None:
-            return
-        if self._search == "session" and context.session_id is None:
+        session_id, others = context.session_id, None
+        if self._search is None or (self._search == "session" and session_id is None):
             return  # a filter without a session would be all memories of the user
         try:
-            texts = [
-                message.text
-                for message in _own(context.input_messages)
-                if is_user(message.role)
-            ]
-            others = self._recall_filter(agent, context)
-            text = "\n".join(texts)
-            block = await self._run.block(context.session_id, text, others)
+            given = _without_provided(context.input_messages)
+            text = "\n".join(each.text for each in given if is_user(each.role))
+            if self._search == "session":
+                others = Filter(session_id=session_id)
+            elif session_id is not None and _has_history(agent, context):
+                others = Filter(not_session_id=session_id)
+            block = await self._run.block(session_id, text, others)
         except Exception as error:
             _log.warning("nothing was recalled: %s", type(error).__name__)
             return
         if block:
             context.extend_messages(self, [Message("user", [block])])
 
-    async def _remember_messages(
-        self, context: Any, messages: Iterable[Any]
-    ) -> set[Any]:
+    async def _store_messages(self, context: Any, messages: Iterable[Any]) -> set[Any]:
         """Store the texts of messages as memories; return the keys of the messages."""
         if self._store is None:
             return set()
         known: set[Any] = set()
 
         def turns() -> Iterator[Event]:
-            for message in _own(messages):
-                if is_spoken(message.role) and message.text.strip():
-                    known.add(_key_of(message))
-                    of = str(message.role), message.message_id, message.text
-                    author = _author_of(message)
-                    yield Event(message.text, author=author, id=turn_id(*of))
+            for message in _without_provided(messages):
+                role, id_, text = key = _key_of(message)
+                if is_spoken(role) and text.strip():
+                    known.add(key)
+                    name = None if is_user(role) else message.author_name
+                    turn = turn_id(str(role), id_, text)
+                    yield Event(text, author=name or str(role), id=turn)
 
         session_id = context.session_id
         place = session_id if self._store == "session" else None
         is_known = await self._run.remember(session_id, turns(), place)
         return known if is_known else set()
 
-    def _recall_filter(self, agent: Any, context: Any) -> Filter | None:
-        session_id = context.session_id
-        if self._search == "session":
-            return Filter(session_id=session_id)
-        if session_id is not None and _has_history(agent, context):
-            return Filter(not_session_id=session_id)
-        return None
 
-
-def _own(messages: Iterable[Any]) -> list[Any]:
+def _without_provided(messages: Iterable[Any]) -> list[Any]:
     """Return the messages that no provider added."""
     return [
         message
@@ -193,13 +179,7 @@ def _has_history(agent: Any, context: Any) -> bool:
     )
 
 
-def _author_of(message: Any) -> str:
-    name = message.author_name
-    return str(message.role) if is_user(message.role) else name or str(message.role)
-
-
 _PLACE = "agent-framework"
-_INLINE = 100  # messages; more are made on another thread
 
 
 class VecallHistoryProvider(HistoryProvider):
@@ -264,18 +244,10 @@ class VecallHistoryProvider(HistoryProvider):
         """Return the stored messages of a session, in order."""
         del state, kwargs  # for providers of other kinds
         log = self._log_of(session_id)
-        values = await run_async(log.read())
-        if len(values) > _INLINE:
-            messages = await asyncio.to_thread(_messages_of, values)
-        else:
-            messages = _messages_of(values)
-        if self.skip_excluded:
-            messages = [
-                message
-                for message in messages
-                if not message.additional_properties.get("_excluded")
-            ]
-        return messages
+        messages = await read_as(log, _messages_of)
+        if not self.skip_excluded:
+            return messages
+        return [m for m in messages if not m.additional_properties.get("_excluded")]
 
     async def save_messages(
         self,

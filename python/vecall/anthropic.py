@@ -9,9 +9,8 @@ from typing import Any
 
 from vecall.concurrency.join import on_thread
 from vecall.errors import VecallError, needs_extra
-from vecall.item_collections import opened, repeated
-from vecall.limits import Owner
-from vecall.service._items_sync import SyncItems
+from vecall.item_collections import opened, retry_conflicts
+from vecall.service._user_items_sync import SyncUserItems
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
 
@@ -38,11 +37,11 @@ _WIDTH = len(str(_MOST_LINES))
 _LEVELS = 2  # of directories that a view shows
 _MOST_FILES = 4_000  # that one command reads; two operations each for a rename
 _MOST_BYTES = 1_048_576  # of a file; commands read and change it on the caller's thread
-_TEXTS = {  # the fields of a command that are texts
-    "view": ("path",),
+_FIELDS = {  # of a command; all but two are texts
+    "view": ("path", "view_range"),
     "create": ("path", "file_text"),
     "str_replace": ("path", "old_str", "new_str"),
-    "insert": ("path", "insert_text"),
+    "insert": ("path", "insert_line", "insert_text"),
     "delete": ("path",),
     "rename": ("old_path", "new_path"),
 }
@@ -67,60 +66,54 @@ def _check_text(text: str) -> None:
 class Files:
     """The files of one (app, user)."""
 
-    def __init__(self, items: SyncItems, app_name: str, user_id: str) -> None:
+    def __init__(self, items: SyncUserItems) -> None:
         """Use the items of a user."""
         self._items = items
-        self._whose: Owner = {"app_name": app_name, "user_id": user_id}
         self._commands: dict[str, Callable[..., str]] = {
+            "view": self._view_path,
             "create": self._create_file,
-            "str_replace": self._replace,
-            "insert": self._insert,
-            "delete": self._delete,
-            "rename": self._rename,
+            "str_replace": self._replace_text,
+            "insert": self._insert_text,
+            "delete": self._delete_path,
+            "rename": self._rename_path,
         }
 
     def run(self, command: Any) -> str:
         """Run a command of the tool and return its answer."""
         name = command.command
-        if name not in _TEXTS:
+        if name not in _FIELDS:
             raise FileError("Unknown command.")
         _check_fields(command)
-        if name == "view":
-            return self._view_path(command.path, command.view_range)
-        given = [getattr(command, field) for field in _TEXTS[name]]
-        if name == "insert":
-            given.insert(1, command.insert_line)
-        return repeated(partial(self._commands[name], *given), _ATTEMPTS)
+        given = [getattr(command, field) for field in _FIELDS[name]]
+        return retry_conflicts(partial(self._commands[name], *given), _ATTEMPTS)
 
     def clear(self) -> str:
         """Delete all files."""
-        self._items.delete(_FILES, **self._whose)
+        self._items.delete(_FILES)
         return "All memory cleared"
 
     def _view_path(self, path: str, lines: Sequence[int] | None) -> str:
-        names = _names(path)
-        file = self._file(names) if names else None
+        names = _names_in_path(path)
+        file = self._read_file(names) if names else None
         if file is not None:
             return _numbered_file_text(path, file.value, lines)
-        found = self._below(names)
+        found = self._files_below(names)
         if names and not found:
             msg = f"The path {path} does not exist. Please provide a valid path."
             raise FileError(msg)
-        return _listed(path, len(_FILES) + len(names), found)
+        return _directory_listing(path, len(_FILES) + len(names), found)
 
     def _create_file(self, path: str, text: str) -> str:
-        names = _names(path)
+        names = _names_in_path(path)
         tree = self._tree_version()
         if not names or self._path_exists(names):
             raise FileError(f"File {path} already exists")
         self._require_directories(names, path)
         _check_text(text)
-        self._change_tree(
-            [Put(_file_namespace(names), names[-1], text, if_version=0)], tree
-        )
+        self._change_tree([Put(_folder_of(names), names[-1], text, if_version=0)], tree)
         return f"File created successfully at: {path}"
 
-    def _replace(self, path: str, old: str, new: str) -> str:
+    def _replace_text(self, path: str, old: str, new: str) -> str:
         file = self._existing_file(path)
         text: str = file.value
         count = text.count(old) if old else 0
@@ -133,11 +126,11 @@ class Files:
         if count > 1:
             raise FileError(
                 "No replacement was performed. Multiple occurrences of old_str "
-                f"`{_shortened_text(old)}` in lines: {_lines_with(text, old)}. "
+                f"`{_shortened_text(old)}` in lines: {_line_numbers_of(text, old)}. "
                 "Please ensure it is unique"
             )
         changed = text.replace(old, new)
-        self._write(file, changed)
+        self._write_file(file, changed)
         line = text.count("\n", 0, at)
         first = max(0, line - 2)
         shown = _with_numbers(changed.split("\n")[first : line + 3], first + 1)
@@ -146,7 +139,7 @@ class Files:
             f"(with line numbers):\n{shown}"
         )
 
-    def _insert(self, path: str, line: int, text: str) -> str:
+    def _insert_text(self, path: str, line: int, text: str) -> str:
         file = self._existing_file(path)
         lines = file.value.split("\n")
         if lines[-1] == "":
@@ -158,26 +151,26 @@ class Files:
             )
         lines.insert(line, text.rstrip("\n"))
         changed = "\n".join(lines)
-        self._write(file, changed if changed.endswith("\n") else changed + "\n")
+        self._write_file(file, changed if changed.endswith("\n") else changed + "\n")
         return f"The file {path} has been edited."
 
-    def _delete(self, path: str) -> str:
-        names = _names(path)
+    def _delete_path(self, path: str) -> str:
+        names = _names_in_path(path)
         if not names:
             raise FileError("Cannot delete the /memories directory itself")
         tree = self._tree_version()
-        found = self._files_at(names, path)
+        found = self._files_at_path(names, path)
         self._change_tree([Drop(item.namespace, item.key) for item in found], tree)
         return f"Successfully deleted {path}"
 
-    def _rename(self, old_path: str, new_path: str) -> str:
-        old, new = _names(old_path), _names(new_path)
+    def _rename_path(self, old_path: str, new_path: str) -> str:
+        old, new = _names_in_path(old_path), _names_in_path(new_path)
         if not old:
             raise FileError("Cannot rename the /memories directory itself")
         tree = self._tree_version()
         if not new or self._path_exists(new):
             raise FileError(f"The destination {new_path} already exists")
-        found = self._files_at(old, old_path)
+        found = self._files_at_path(old, old_path)
         if new[: len(old)] == old:
             raise FileError(f"The destination {new_path} is below {old_path}")
         self._require_directories(new, new_path)
@@ -187,44 +180,42 @@ class Files:
             moved = [*new, *names[len(old) :]]
             # An edit since then is moved too, by another attempt.
             operations.append(Drop(item.namespace, item.key, if_version=item.version))
-            operations.append(Put(_file_namespace(moved), moved[-1], item.value))
+            operations.append(Put(_folder_of(moved), moved[-1], item.value))
         self._change_tree(operations, tree)
         return f"Successfully renamed {old_path} to {new_path}"
 
-    def _write(self, file: Item, text: str) -> None:
+    def _write_file(self, file: Item, text: str) -> None:
         _check_text(text)
         put = Put(file.namespace, file.key, text, if_version=file.version)
-        self._items.write([put], **self._whose)
+        self._items.write([put])
 
     def _change_tree(self, operations: Sequence[Put | Drop], tree: int) -> None:
         """Change the tree, if nobody else has changed it since `tree` was read."""
         guard = Put(_TREE, "tree", None, if_version=tree)
-        self._items.write([guard, *operations], **self._whose)
+        self._items.write([guard, *operations])
 
     def _tree_version(self) -> int:
-        (item,) = self._items.get([(_TREE, "tree")], **self._whose)
+        (item,) = self._items.get([(_TREE, "tree")])
         return 0 if item is None else item.version
 
-    def _file(self, names: Sequence[str]) -> Item | None:
-        (item,) = self._items.get([(_file_namespace(names), names[-1])], **self._whose)
+    def _read_file(self, names: Sequence[str]) -> Item | None:
+        (item,) = self._items.get([(_folder_of(names), names[-1])])
         return item
 
-    def _below(self, names: Sequence[str]) -> list[Item]:
-        found = self._items.find(
-            (*_FILES, *names), limit=_MOST_FILES + 1, **self._whose
-        )
+    def _files_below(self, names: Sequence[str]) -> list[Item]:
+        found = self._items.find((*_FILES, *names), limit=_MOST_FILES + 1)
         if len(found) > _MOST_FILES:
             raise FileError(f"There are more than {_MOST_FILES} files; name one below.")
         return found
 
     def _path_exists(self, names: Sequence[str]) -> bool:
-        if self._file(names) is not None:
+        if self._read_file(names) is not None:
             return True
-        return bool(self._items.find((*_FILES, *names), limit=1, **self._whose))
+        return bool(self._items.find((*_FILES, *names), limit=1))
 
     def _existing_file(self, path: str) -> Item:
-        names = _names(path)
-        file = self._file(names) if names else None
+        names = _names_in_path(path)
+        file = self._read_file(names) if names else None
         if file is not None:
             return file
         if not names or self._path_exists(names):
@@ -233,10 +224,10 @@ class Files:
             msg = f"The path {path} does not exist. Please provide a valid path."
         raise FileError(msg)
 
-    def _files_at(self, names: Sequence[str], path: str) -> list[Item]:
+    def _files_at_path(self, names: Sequence[str], path: str) -> list[Item]:
         """Return a file, or all files below a directory."""
-        file = self._file(names)
-        found = [file] if file is not None else self._below(names)
+        file = self._read_file(names)
+        found = [file] if file is not None else self._files_below(names)
         if not found:
             raise FileError(f"The path {path} does not exist")
         return found
@@ -244,27 +235,26 @@ class Files:
     def _require_directories(self, names: Sequence[str], path: str) -> None:
         """Refuse a path below a file."""
         above = [names[:count] for count in range(1, len(names))]
-        places = [(_file_namespace(each), each[-1]) for each in above]
-        if any(item is not None for item in self._items.get(places, **self._whose)):
+        places = [(_folder_of(each), each[-1]) for each in above]
+        if any(item is not None for item in self._items.get(places)):
             raise FileError(f"A part of the path {path} is a file, not a directory")
 
 
 def _check_fields(command: Any) -> None:
     """Check the types of a command's fields, which the SDK takes from the model."""
-    for name in _TEXTS[command.command]:
-        if not isinstance(getattr(command, name, None), str):
-            raise FileError(f"Invalid `{name}` parameter. It should be a string.")
-    if command.command == "insert" and not _is_line(command.insert_line):
-        raise FileError("Invalid `insert_line` parameter. It should be an integer.")
-    lines = command.view_range if command.command == "view" else None
-    if lines is not None and not (
-        isinstance(lines, list | tuple) and all(map(_is_line, lines))
-    ):
-        msg = "Invalid `view_range` parameter. It should be a list of two integers."
-        raise FileError(msg)
+    for name in _FIELDS[command.command]:
+        given, kind = getattr(command, name, None), "a string"
+        is_valid = isinstance(given, str)
+        if name == "insert_line":
+            is_valid, kind = _is_line(given), "an integer"
+        if name == "view_range":
+            is_list = isinstance(given, list | tuple) and all(map(_is_line, given))
+            is_valid, kind = given is None or is_list, "a list of two integers"
+        if not is_valid:
+            raise FileError(f"Invalid `{name}` parameter. It should be {kind}.")
 
 
-def _lines_with(text: str, old: str) -> str:
+def _line_numbers_of(text: str, old: str) -> str:
     """Return the numbers of the first lines in which a text occurs."""
     numbers: list[str] = []
     line, counted = 1, 0
@@ -286,7 +276,7 @@ def _is_line(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _names(path: str) -> list[str]:
+def _names_in_path(path: str) -> list[str]:
     """Return the names of a path below the root."""
     first, *names = path.removeprefix("/").split("/")
     if not path.startswith("/") or "/" + first != ROOT:
@@ -302,7 +292,7 @@ def _names(path: str) -> list[str]:
     return found
 
 
-def _file_namespace(names: Sequence[str]) -> tuple[str, ...]:
+def _folder_of(names: Sequence[str]) -> tuple[str, ...]:
     return (*_FILES, *names[:-1])
 
 
@@ -323,7 +313,7 @@ def _with_numbers(lines: Sequence[str], first: int) -> str:
     return "\n".join(f"{number:>{_WIDTH}}\t{line}" for number, line in numbered)
 
 
-def _listed(path: str, depth: int, items: Sequence[Item]) -> str:
+def _directory_listing(path: str, depth: int, items: Sequence[Item]) -> str:
     """Return the files and directories below a path, hidden ones left out."""
     sizes: dict[tuple[str, ...], int] = {}
     files: dict[tuple[str, ...], bool] = {}
@@ -383,7 +373,7 @@ class VecallMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc]
         """Open the file, if a path is given."""
         super().__init__(cache_control=cache_control)
         self._memory, self._owned = opened(memory, app_name, user_id, embedder=None)
-        self._files = Files(self._memory.items.sync, app_name, user_id)
+        self._files = Files(self._memory.sync.user(app_name, user_id).items)
 
     def close(self) -> None:
         """Close the file, if this object opened it."""
@@ -392,27 +382,27 @@ class VecallMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc]
 
     def view(self, command: Any) -> str:
         """Return the lines of a file, or the files of a directory."""
-        return _run(self._files, command)
+        return _run_for_model(self._files, command)
 
     def create(self, command: Any) -> str:
         """Write a new file."""
-        return _run(self._files, command)
+        return _run_for_model(self._files, command)
 
     def str_replace(self, command: Any) -> str:
         """Replace a text that occurs once in a file."""
-        return _run(self._files, command)
+        return _run_for_model(self._files, command)
 
     def insert(self, command: Any) -> str:
         """Insert a text after a line of a file."""
-        return _run(self._files, command)
+        return _run_for_model(self._files, command)
 
     def delete(self, command: Any) -> str:
         """Delete a file, or a directory with all files below it."""
-        return _run(self._files, command)
+        return _run_for_model(self._files, command)
 
     def rename(self, command: Any) -> str:
         """Rename a file or a directory."""
-        return _run(self._files, command)
+        return _run_for_model(self._files, command)
 
     def clear_all_memory(self) -> str:
         """Delete all files of the user."""
@@ -454,7 +444,7 @@ class AsyncVecallMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc]
     clear_all_memory = on_thread(VecallMemoryTool.clear_all_memory, "{}", "_tool")
 
 
-def _run(files: Files, command: Any) -> str:
+def _run_for_model(files: Files, command: Any) -> str:
     """Run a command; raise its failures as the errors that the model sees."""
     try:
         return files.run(command)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import uuid
 from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from vecall.embedders.resolve import AUTO, EmbedderLike
 from vecall.errors import ConfigError, InvalidTypeError, needs_extra
@@ -133,11 +133,9 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         own: dict[str, Any] = {_MIME_TYPE: mime_type}
         if content.metadata is not None:
             own[_OURS] = dict(content.metadata)
-        entry = MemoryEntry(
-            text, id=uuid.uuid4().hex, author="agent", custom_metadata=own
-        )
+        entry = MemoryEntry(text, id=uuid4().hex, author="agent", custom_metadata=own)
         work = self._user.add([entry], verbatim=True)
-        await _await_cancellable_work(work, cancellation_token)
+        await _await_cancellable(work, cancellation_token)
 
     async def query(
         self,
@@ -178,7 +176,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
             min_confidence=None if isinstance(least, Unset) else least,
             filter=filter,
         )
-        found = await _await_cancellable_work(search, cancellation_token)
+        found = await _await_cancellable(search, cancellation_token)
         return MemoryQueryResult(results=[_content_of(each) for each in found])
 
     async def update_context(
@@ -205,7 +203,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
                     query=text,
                     top_k=self._top_k,
                 )
-                shown = [each for each in found if not _is_in(each, messages)]
+                shown = [each for each in found if not _is_in_context(each, messages)]
         except Exception as error:
             _log.warning("nothing was recalled: %s", type(error).__name__)
         count = counter(None)
@@ -253,9 +251,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         )
 
 
-async def _await_cancellable_work(
-    work: Awaitable[T], token: CancellationToken | None
-) -> T:
+async def _await_cancellable(work: Awaitable[T], token: CancellationToken | None) -> T:
     """Await work that a token of AutoGen may cancel."""
     if token is None:
         return await work
@@ -312,7 +308,7 @@ def _last_question(messages: Sequence[Any]) -> str:
     return ""
 
 
-def _is_in(entry: MemoryEntry, messages: Sequence[Any]) -> bool:
+def _is_in_context(entry: MemoryEntry, messages: Sequence[Any]) -> bool:
     mark = f' id="{entry.id}"'
     return any(
         isinstance(message, SystemMessage) and mark in message.content

@@ -149,20 +149,14 @@ class ExpiryClock:
         return ahead
 
 
-_METHODS: tuple[tuple[str, tuple[type, ...]], ...] = (
-    ("wall", (float, int)),
-    ("monotonic", (float, int)),
-    ("boot_id", (str,)),
-)
-
-
 def checked_clock(clock: object) -> Clock:
     """Return the caller's clock; for None, the machine's."""
     if clock is None:
         return Clock()
     if not isinstance(clock, Clock):
         raise ConfigError("clock: expected a vecall.Clock")
-    for name, kind in _METHODS:
+    for name in ("wall", "monotonic", "boot_id"):
+        kind = str if name == "boot_id" else float | int
         try:
             value = getattr(clock, name)()
         except Exception as error:
@@ -239,10 +233,8 @@ def utc_seconds(value: object, name: str) -> float:
 def _parsed_datetime(
     text: str, name: str, form: str = "date and time with an offset"
 ) -> datetime:
-    # Before Python 3.11 fromisoformat does not know "Z".
-    given = text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text
-    try:
-        return datetime.fromisoformat(given)
+    try:  # it takes "Z" alone
+        return datetime.fromisoformat(text[:-1] + "Z" if text[-1:] == "z" else text)
     except ValueError:
         raise InvalidArgumentError(f"{name}: expected an ISO 8601 {form}") from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import random
 import re
 import time
@@ -29,13 +30,13 @@ with needs_extra(__name__, "crewai 1.15.30 or newer", "crewai"):
 
 __all__ = ["VecallStorage", "install"]
 
-
 T = TypeVar("T")
 
 RECORDS = ("crewai", "records")  # and the names of the scope
 SCOPES = ("crewai", "scopes")  # the scope of a record, by its id
 TOUCHED = ("crewai", "touched")  # the time of the last access, by the id of a record
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_AS_GIVEN = "content scope categories metadata importance source private".split()
 
 _BATCH = 3_000  # records; each takes up to four operations of a transaction
 
@@ -81,7 +82,7 @@ def labels_of(scope: str | None) -> list[str]:
     return [label for label in (scope or "").split("/") if label]
 
 
-def seconds(time: datetime) -> float:
+def utc_timestamp(time: datetime) -> float:
     """Return a time in seconds since 1970; a time without a zone is UTC."""
     return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
 
@@ -89,17 +90,11 @@ def seconds(time: datetime) -> float:
 def put_of(record: MemoryRecord) -> Put:
     """Return the write of a record."""
     value = {
-        "content": record.content,
-        "scope": record.scope,
-        "categories": list(record.categories),
+        **{name: getattr(record, name) for name in _AS_GIVEN},
         "tags": {_category_tag(each): True for each in record.categories},
-        "metadata": record.metadata,
-        "importance": record.importance,
         "created_at": record.created_at.isoformat(),
-        "created": seconds(record.created_at),
+        "created": utc_timestamp(record.created_at),
         "last_accessed": record.last_accessed.isoformat(),
-        "source": record.source,
-        "private": record.private,
     }
     vector = None
     if record.embedding and any(record.embedding):
@@ -114,20 +109,13 @@ def record_of(item: Item, touched: Item | None) -> MemoryRecord:
     last = value["last_accessed"] if touched is None else touched.value
     return MemoryRecord(
         id=item.key,
-        content=value["content"],
-        scope=value["scope"],
-        categories=value["categories"],
-        metadata=value["metadata"],
-        importance=value["importance"],
+        **{name: value[name] for name in _AS_GIVEN},
         created_at=datetime.fromisoformat(value["created_at"]),
         last_accessed=datetime.fromisoformat(last),
         embedding=embedding_of(item, "<f4"),
-        source=value["source"],
-        private=value["private"],
     )
 
 
-_PAGE = 10_000  # items of one call of `find`, and its maximum offset
 _ATTEMPTS = 50  # of a write that meets writes of the same records
 _PAUSE_S = 0.01  # at most, between two attempts
 _UNTIL = 1e12  # seconds since 1970, above those of every datetime
@@ -177,17 +165,19 @@ class VecallStorage(LazyItems):
                 raise EmbeddingDimensionMismatchError(dims[0], dim)
         rows = {each: (labels_of(new[each].scope), put_of(new[each])) for each in new}
         for batch in in_batches(rows, _BATCH):
-            self._repeat_on_conflict(partial(self._replace, rows, batch), new.values())
+            self._repeat_on_conflict(
+                partial(self._replace_records, rows, batch), new.values()
+            )
 
     def update(self, record: MemoryRecord) -> None:
         """Store a record, in place of the one with its id. Raises as `save`."""
         self.save([record])
 
-    def _replace(
+    def _replace_records(
         self, rows: dict[str, tuple[list[str], Put]], ids: Sequence[str]
     ) -> None:
         operations: list[Put | Drop] = []
-        for id_, old in zip(ids, self._get(SCOPES, ids), strict=True):
+        for id_, old in zip(ids, self._get_items(SCOPES, ids), strict=True):
             labels, put = rows[id_]
             if old is not None and old.value != labels:
                 operations.append(Drop((*RECORDS, *old.value), id_))
@@ -196,7 +186,7 @@ class VecallStorage(LazyItems):
             operations.append(Put(SCOPES, id_, labels, if_version=version))
             operations.append(put)
             operations.append(Drop(TOUCHED, id_))
-        self._items.write(operations, **self._whose)
+        self._items.write(operations)
 
     def _repeat_on_conflict(
         self, work: Callable[[], T], records: Iterable[MemoryRecord] = ()
@@ -216,7 +206,7 @@ class VecallStorage(LazyItems):
         return work()
 
     def _dimension_mismatch(self, new: int) -> EmbeddingDimensionMismatchError:
-        stored = self._items.find(RECORDS, where=HAS_VECTOR, limit=1, **self._whose)
+        stored = self._items.find(RECORDS, where=HAS_VECTOR, limit=1)
         dim = len(embedding_of(stored[0], "<f4") or ()) if stored else 0
         return EmbeddingDimensionMismatchError(dim, new)
 
@@ -246,36 +236,28 @@ class VecallStorage(LazyItems):
         if limit < 1 or not any(query_embedding):
             return []
         condition = Condition(categories, metadata_filter)
-        size = min(_PAGE, limit if condition.is_exact else 4 * limit + 50)
-        found: list[tuple[Item, float]] = []
-        for offset in range(0, _PAGE + 1, size):
-            try:
-                page = self._items.find(
-                    (*RECORDS, *labels_of(scope_prefix)),
-                    vector=np.asarray(query_embedding, np.float32),
-                    where=condition.where or None,
-                    limit=size,
-                    offset=offset,
-                    only_with_vector=True,
-                    **self._whose,
-                )
-            except DimensionError as error:
-                mismatch = self._dimension_mismatch(len(query_embedding))
-                if not mismatch.stored_dim:  # they were all deleted
-                    return []
-                raise mismatch from error
-            scored = [(item, max(0.0, min(1.0, item.score or 0.0))) for item in page]
-            good = [each for each in scored if each[1] >= min_score]
-            found += [each for each in good if condition.holds(each[0].value)]
-            if len(found) >= limit or len(good) < size:
-                break
-        best = found[:limit]
-        records = self._records_of_items([item for item, _ in best])
-        return list(zip(records, [score for _, score in best], strict=True))
+        try:
+            found, _ = self._find_nearest(
+                (*RECORDS, *labels_of(scope_prefix)),
+                query_embedding,
+                limit,
+                condition.where or None,
+                None
+                if condition.is_exact
+                else lambda item: condition.holds(item.value),
+                min_score if min_score > 0 else -math.inf,
+            )
+        except DimensionError as error:
+            mismatch = self._dimension_mismatch(len(query_embedding))
+            if not mismatch.stored_dim:  # they were all deleted
+                return []
+            raise mismatch from error
+        scores = [max(0.0, min(1.0, item.score or 0.0)) for item in found]
+        return list(zip(self._records_of_items(found), scores, strict=True))
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         """Return a record; None if there is none with this id."""
-        return next(iter(self._records_of_items(self._by_id([record_id]))), None)
+        return next(iter(self._records_of_items(self._items_by_id([record_id]))), None)
 
     def list_records(
         self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0
@@ -284,20 +266,19 @@ class VecallStorage(LazyItems):
         if limit <= 0 or offset < 0:
             return []
         items = sorted(
-            self._items_below(scope_prefix),
-            key=lambda item: -float(item.value["created"]),
+            self._items_below(scope_prefix), key=lambda item: -item.value["created"]
         )
         return self._records_of_items(items[offset : offset + limit])
 
     def count(self, scope_prefix: str | None = None) -> int:
         """Return the number of records in a scope and below it."""
-        return self._items.count((*RECORDS, *labels_of(scope_prefix)), **self._whose)
+        return self._items.count((*RECORDS, *labels_of(scope_prefix)))
 
     def list_scopes(self, parent: str = "/") -> list[str]:
         """Return the scopes that are directly below a scope and have records."""
         labels = labels_of(parent)
         depth = len(RECORDS) + len(labels)
-        spaces = self._items.namespaces((*RECORDS, *labels), **self._whose)
+        spaces = self._items.namespaces((*RECORDS, *labels))
         below = sorted({each[depth] for each in spaces if len(each) > depth})
         return ["/" + "/".join([*labels, label]) for label in below]
 
@@ -345,8 +326,8 @@ class VecallStorage(LazyItems):
         if record_ids is None:
             found = self._items_below(scope_prefix)
         else:
-            found = self._by_id(record_ids)
-        before = _UNTIL if older_than is None else seconds(older_than)
+            found = self._items_by_id(record_ids)
+        before = _UNTIL if older_than is None else utc_timestamp(older_than)
 
         def is_meant(item: Item) -> bool:
             return (
@@ -356,22 +337,24 @@ class VecallStorage(LazyItems):
             )
 
         batches = in_batches(filter(is_meant, found), _BATCH)
-        return sum(self._drop(batch, is_meant) for batch in batches)
+        return sum(self._drop_records(batch, is_meant) for batch in batches)
 
-    def _drop(self, items: Sequence[Item], is_meant: Callable[[Item], bool]) -> int:
+    def _drop_records(
+        self, items: Sequence[Item], is_meant: Callable[[Item], bool]
+    ) -> int:
         """Delete records; one that was changed meanwhile, only if it is still meant."""
         ids = [item.key for item in items]
         chosen: Sequence[Item] | None = items
 
         def drop() -> int:
             nonlocal chosen
-            found = chosen if chosen is not None else filter(is_meant, self._by_id(ids))
+            found = chosen or filter(is_meant, self._items_by_id(ids))
             chosen = None  # another attempt reads them again
             operations: list[Put | Drop] = []
             for item in found:
                 operations.append(Drop(item.namespace, item.key, item.version))
                 operations += [Drop(SCOPES, item.key), Drop(TOUCHED, item.key)]
-            return len(self._items.write(operations, **self._whose)) // 3
+            return len(self._items.write(operations)) // 3
 
         return self._repeat_on_conflict(drop)
 
@@ -383,32 +366,32 @@ class VecallStorage(LazyItems):
         if labels_of(scope_prefix):
             self.delete(scope_prefix)
         else:
-            self._items.delete(RECORDS[:1], **self._whose)
+            self._items.delete(RECORDS[:1])
 
     def touch_records(self, record_ids: Sequence[str]) -> None:
         """Set the time of the last access of records to now; others are ignored."""
         now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat()
         for batch in in_batches(dict.fromkeys(record_ids), _BATCH):
-            there = [item.key for item in self._get(SCOPES, batch) if item is not None]
-            self._items.write(
-                [Put(TOUCHED, each, now) for each in there], **self._whose
-            )
+            there = [item.key for item in filter(None, self._get_items(SCOPES, batch))]
+            self._items.write([Put(TOUCHED, each, now) for each in there])
 
     asave = on_thread(save, "a{}")
     asearch = on_thread(search, "a{}")
     adelete = on_thread(delete, "a{}")
 
-    def _get(self, namespace: Sequence[str], keys: Sequence[str]) -> list[Item | None]:
-        return self._items.get([(namespace, key) for key in keys], **self._whose)
+    def _get_items(
+        self, namespace: Sequence[str], keys: Sequence[str]
+    ) -> list[Item | None]:
+        return self._items.get([(namespace, key) for key in keys])
 
-    def _by_id(self, ids: Sequence[str]) -> list[Item]:
+    def _items_by_id(self, ids: Sequence[str]) -> list[Item]:
         found: list[Item] = []
         for batch in in_batches(dict.fromkeys(ids), _BATCH):
             keys, seen = batch, set[tuple[str, int]]()
             while keys:
-                scopes = [item for item in self._get(SCOPES, keys) if item is not None]
+                scopes = list(filter(None, self._get_items(SCOPES, keys)))
                 places = [((*RECORDS, *item.value), item.key) for item in scopes]
-                items = self._items.get(places, **self._whose)
+                items = self._items.get(places)
                 found += [item for item in items if item is not None]
                 # One that moved in between is looked for where it is now.
                 gone = {
@@ -423,12 +406,12 @@ class VecallStorage(LazyItems):
     def _items_below(self, scope: str | None) -> list[Item]:
         """Return all records in a scope and below it."""
         space = (*RECORDS, *labels_of(scope))
-        return self._items.find_all(space, **self._whose)
+        return self._items.find_all(space)
 
     def _records_of_items(self, items: Sequence[Item]) -> list[MemoryRecord]:
         touched: list[Item | None] = []
         for batch in in_batches([item.key for item in items], _BATCH):
-            touched += self._get(TOUCHED, batch)
+            touched += self._get_items(TOUCHED, batch)
         return [record_of(*each) for each in zip(items, touched, strict=True)]
 
 

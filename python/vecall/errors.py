@@ -184,17 +184,7 @@ class ClosedError(VecallError):
 
 @contextmanager
 def needs_extra(who: str, package: str, extra: str) -> abc.Iterator[None]:
-    """Import in the block what an extra installs.
-
-    Args:
-        who: What needs it, such as "vecall.adk".
-        package: Its name.
-        extra: The extra of vecall.
-
-    Raises:
-        ImportError: It is not installed, or too old; the message has the command that
-            installs it.
-    """
+    """Import in the block a package; the ImportError tells how an extra installs it."""
     try:
         yield
     except ModuleNotFoundError as error:

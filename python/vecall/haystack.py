@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from vecall.concurrency.join import on_thread
 from vecall.errors import ConflictError, InvalidTypeError, VecallError, needs_extra
-from vecall.item_collections import ItemCollection, embedding_of, repeated
+from vecall.item_collections import ItemCollection, embedding_of, retry_conflicts
 from vecall.lexical import words
 from vecall.limits import Limits
 from vecall.types import Item, Put
@@ -39,7 +39,6 @@ with needs_extra(__name__, "haystack-ai", "haystack"):
     from haystack.utils.filters import document_matches_filter
 
 __all__ = ["VecallBM25Retriever", "VecallDocumentStore", "VecallEmbeddingRetriever"]
-
 
 _K1, _B, _DELTA = 1.5, 0.75, 0.5  # the defaults of Haystack's own store
 
@@ -99,9 +98,7 @@ def where_of(filters: Mapping[str, Any]) -> dict[str, Any] | None:
     decides the rest.
     """
     if "field" in filters:
-        return _comparison_condition(
-            filters["field"], filters["operator"], filters["value"]
-        )
+        return _text_condition(filters["field"], filters["operator"], filters["value"])
     parts = [where_of(each) for each in filters["conditions"]]
     known = [part for part in parts if part is not None]
     if filters["operator"] == "AND" and known:
@@ -111,20 +108,15 @@ def where_of(filters: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _comparison_condition(
-    field: Any, operator: Any, value: Any
-) -> dict[str, Any] | None:
+def _text_condition(field: Any, operator: Any, value: Any) -> dict[str, Any] | None:
     if not isinstance(field, str) or not re.fullmatch(r"meta\.\w+", field, re.ASCII):
         return None
     values = value if operator == "in" and isinstance(value, list) else [value]
-    if operator not in {"==", "in"} or not all(map(_is_plain, values)):
+    are_plain = all(isinstance(v, str) and not _DATE.match(v) for v in values)
+    if operator not in {"==", "in"} or not are_plain:
         return None
     name = field.removeprefix("meta.")
     return {"document": {"meta": {name: {"$in": list(values)}}}}
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str) and not _DATE.match(value)
 
 
 def _different_field_values(
@@ -262,9 +254,7 @@ class VecallDocumentStore:
             raise ValueError("documents: expected a list of documents")
         with _translated_errors():
             if policy == DuplicatePolicy.OVERWRITE:
-                self._documents.write(
-                    [self._put_of_document(each) for each in documents]
-                )
+                self._documents.write([self._put_of(each) for each in documents])
                 return len(documents)
             if policy == DuplicatePolicy.SKIP:
                 return self._write_new(documents)
@@ -272,9 +262,7 @@ class VecallDocumentStore:
             try:
                 if any(known):
                     raise ConflictError(_DUPLICATE)
-                self._documents.write(
-                    [self._put_of_document(each, 0) for each in documents]
-                )
+                self._documents.write([self._put_of(each, 0) for each in documents])
             except ConflictError as error:
                 raise DuplicateDocumentError(_DUPLICATE) from error
             return len(documents)
@@ -285,22 +273,20 @@ class VecallDocumentStore:
         def write() -> int:
             known = self._documents.get(unique)
             new = [
-                self._put_of_document(each, 0)
+                self._put_of(each, 0)
                 for each, stored in zip(unique.values(), known, strict=True)
                 if stored is None
             ]
             self._documents.write(reversed(new))
             return len(new)
 
-        return repeated(write, _ATTEMPTS)
+        return retry_conflicts(write, _ATTEMPTS)
 
-    def _put_of_document(
-        self, document: Document, if_version: int | None = None
-    ) -> Put:
+    def _put_of(self, document: Document, if_version: int | None = None) -> Put:
         value = document.to_dict(flatten=False)
         embedding = value.pop("embedding", None)
         times: list[Any] = []
-        value["meta"] = _with_times_as_texts(value["meta"], (), times)
+        value["meta"] = _times_as_texts(value["meta"], (), times)
         if times:
             value[_TIMES] = times
         return self._documents.put_of(document.id, value, embedding, if_version)
@@ -333,7 +319,7 @@ class VecallDocumentStore:
         def changed(item: Item) -> Put:
             document = document_of(item)
             new = replace(document, meta={**document.meta, **meta})
-            return self._put_of_document(new, item.version)
+            return self._put_of(new, item.version)
 
         with _translated_errors():
             return self._documents.change(*_condition_and_test(filters), changed)
@@ -475,30 +461,16 @@ class VecallDocumentStore:
     filter_documents_async = on_thread(filter_documents)
     write_documents_async = on_thread(write_documents)
     delete_documents_async = on_thread(delete_documents)
-    delete_all_documents_async = on_thread(
-        delete_all_documents, "delete_all_documents_async"
-    )
+    delete_all_documents_async = on_thread(delete_all_documents)
     delete_by_filter_async = on_thread(delete_by_filter)
     update_by_filter_async = on_thread(update_by_filter)
-    embedding_retrieval_async = on_thread(
-        embedding_retrieval, "embedding_retrieval_async"
-    )
+    embedding_retrieval_async = on_thread(embedding_retrieval)
     bm25_retrieval_async = on_thread(bm25_retrieval)
-    count_documents_by_filter_async = on_thread(
-        count_documents_by_filter, "count_documents_by_filter_async"
-    )
-    count_unique_metadata_by_filter_async = on_thread(
-        count_unique_metadata_by_filter, "count_unique_metadata_by_filter_async"
-    )
-    get_metadata_fields_info_async = on_thread(
-        get_metadata_fields_info, "get_metadata_fields_info_async"
-    )
-    get_metadata_field_min_max_async = on_thread(
-        get_metadata_field_min_max, "get_metadata_field_min_max_async"
-    )
-    get_metadata_field_unique_values_async = on_thread(
-        get_metadata_field_unique_values, "get_metadata_field_unique_values_async"
-    )
+    count_documents_by_filter_async = on_thread(count_documents_by_filter)
+    count_unique_metadata_by_filter_async = on_thread(count_unique_metadata_by_filter)
+    get_metadata_fields_info_async = on_thread(get_metadata_fields_info)
+    get_metadata_field_min_max_async = on_thread(get_metadata_field_min_max)
+    get_metadata_field_unique_values_async = on_thread(get_metadata_field_unique_values)
 
 
 def _checked_secret_path(path: Secret) -> str:
@@ -555,21 +527,15 @@ def document_of(
     return Document.from_dict(value)
 
 
-def _with_times_as_texts(value: Any, place: tuple[Any, ...], times: list[Any]) -> Any:
+def _times_as_texts(value: Any, place: tuple[Any, ...], times: list[Any]) -> Any:
     """Return metadata with dates and times as texts, and note where those are."""
     if isinstance(value, date):
         times.append(["datetime" if isinstance(value, datetime) else "date", *place])
         return value.isoformat()
     if isinstance(value, dict):
-        return {
-            k: _with_times_as_texts(each, (*place, k), times)
-            for k, each in value.items()
-        }
+        return {k: _times_as_texts(v, (*place, k), times) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [
-            _with_times_as_texts(each, (*place, n), times)
-            for n, each in enumerate(value)
-        ]
+        return [_times_as_texts(v, (*place, n), times) for n, v in enumerate(value)]
     return value
 
 

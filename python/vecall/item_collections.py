@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,10 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from vecall.concurrency.join import run_async
 from vecall.errors import ConflictError, LimitExceededError
 from vecall.ingest.item_arguments import stored_value
-from vecall.limits import Owner
-from vecall.service._items_sync import SyncItems
+from vecall.service._user_items_sync import SyncUserItems
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
 from vecall.validation import checked_owner
@@ -44,7 +46,7 @@ def in_batches(values: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def repeated(work: Callable[[], T], attempts: int) -> T:
+def retry_conflicts(work: Callable[[], T], attempts: int) -> T:
     """Do work again if it met another write."""
     for _ in range(attempts - 1):
         with suppress(ConflictError):
@@ -62,14 +64,8 @@ _ATTEMPTS = 20  # of a change that meets other writes of the same documents
 class LazyItems:
     """The items of one (app, user), in a service or a file. Thread-safe.
 
-    Args:
-        memory: The path of the file, or ":memory:", which the first call opens; or a
-            function that returns it; or a service, which stays open.
-        app_name: The app.
-        user_id: The user.
-
-    Raises:
-        InvalidArgumentError: An invalid name.
+    The first call opens a file, whose path may be the result of a function. A service
+    stays open.
     """
 
     def __init__(
@@ -83,17 +79,47 @@ class LazyItems:
         self._given = memory
         self._owned: MemoryService | None = None
         self._opening = threading.Lock()
-        self._whose: Owner = checked_owner(app_name, user_id, limits)
+        self._owner = checked_owner(app_name, user_id, limits)
 
     @property
-    def _items(self) -> SyncItems:
+    def _items(self) -> SyncUserItems:
         if isinstance(self._given, MemoryService):
-            return self._given.items.sync
+            return self._given.sync.user(**self._owner).items
         with self._opening:
             if self._owned is None:
                 path = self._given() if callable(self._given) else self._given
                 self._owned = MemoryService(path, embedder=None)
-            return self._owned.items.sync
+            return self._owned.sync.user(**self._owner).items
+
+    def _find_nearest(
+        self,
+        namespace: tuple[str, ...],
+        vector: Sequence[float],
+        limit: int,
+        where: Mapping[str, Any] | None,
+        test: Test | None,
+        least: float = -math.inf,
+    ) -> tuple[list[Item], bool]:
+        """Return the items next to a vector, best first, and whether these are all.
+
+        They pass the test, and their cosines are not below `least`.
+        """
+        size = min(_PAGE, limit if test is None else 4 * limit + 50)
+        found: list[Item] = []
+        for offset in range(0, _PAGE + 1, size):
+            page = self._items.find(
+                namespace,
+                vector=vector,
+                where=where,
+                limit=size,
+                offset=offset,
+                only_with_vector=True,
+            )
+            near = [item for item in page if (item.score or 0.0) >= least]
+            found += [item for item in near if test is None or test(item)]
+            if len(found) >= limit or len(near) < size:
+                return found[:limit], True
+        return found, False
 
     def close(self) -> None:
         """Close the file, if this object opened it; the next call opens it again."""
@@ -106,8 +132,7 @@ class LazyItems:
 class ItemCollection(LazyItems):
     """The documents of one namespace of one (app, user). Thread-safe.
 
-    A document is an item: the value has the document under "document", and its
-    embedding in float64. The arguments are those of `LazyItems`, and the namespace.
+    A document is an item whose value has it under "document", and a float64 embedding.
     """
 
     def __init__(
@@ -128,10 +153,7 @@ class ItemCollection(LazyItems):
         embedding: Sequence[float] | None,
         if_version: int | None = None,
     ) -> Put:
-        """Return the write of a document.
-
-        A zero embedding is stored, but no search finds the document.
-        """
+        """Return the write of a document, which none finds by a zero embedding."""
         value: dict[str, Any] = {"document": document}
         vector = None
         if embedding is not None:
@@ -143,26 +165,26 @@ class ItemCollection(LazyItems):
     def write(self, puts: Iterable[Put | Drop]) -> None:
         """Write documents; up to 5,000 are one transaction."""
         for batch in in_batches(puts, _BATCH):
-            self._items.write(batch, **self._whose)
+            self._items.write(batch)
 
     def get(self, keys: Iterable[str]) -> list[Item | None]:
         """Return documents by key."""
         found: list[Item | None] = []
         for batch in in_batches(((self._namespace, key) for key in keys), _BATCH):
-            found += self._items.get(batch, **self._whose)
+            found += self._items.get(batch)
         return found
 
     def count(self) -> int:
         """Return the number of documents."""
-        return self._items.count(self._namespace, **self._whose)
+        return self._items.count(self._namespace)
 
     def clear(self) -> None:
         """Delete all documents."""
-        self._items.delete(self._namespace, **self._whose)
+        self._items.delete(self._namespace)
 
     def scan(self, where: Mapping[str, Any] | None, test: Test | None) -> list[Item]:
         """Return the documents that meet both conditions, as they were written."""
-        found = self._items.find_all(self._namespace, where=where, **self._whose)
+        found = self._items.find_all(self._namespace, where=where)
         if test is not None:
             found = [item for item in found if test(item)]
         return found[::-1]
@@ -177,21 +199,9 @@ class ItemCollection(LazyItems):
         """Return the documents next to an embedding with their cosines, best first."""
         if limit < 1 or not np.any(vector):
             return []
-        size = min(_PAGE, limit if test is None else 4 * limit + 50)
-        found: list[Item] = []
-        for offset in range(0, _PAGE + 1, size):
-            page = self._items.find(
-                self._namespace,
-                vector=vector,
-                where=where,
-                limit=size,
-                offset=offset,
-                only_with_vector=True,
-                **self._whose,
-            )
-            found += [item for item in page if test is None or test(item)]
-            if len(found) >= limit or len(page) < size:
-                return [(item, item.score or 0.0) for item in found[:limit]]
+        found, are_all = self._find_nearest(self._namespace, vector, limit, where, test)
+        if are_all:
+            return [(item, item.score or 0.0) for item in found]
         return self._rank_last_documents(vector, limit, self.scan(where, test))
 
     def _rank_last_documents(
@@ -228,11 +238,11 @@ class ItemCollection(LazyItems):
         def change() -> int:
             items = [item for item in self.scan(where, test) if item.key not in done]
             for batch in in_batches(items, _BATCH):
-                self._items.write([changed(item) for item in batch], **self._whose)
+                self._items.write([changed(item) for item in batch])
                 done.update(item.key for item in batch)
             return len(done)
 
-        return repeated(change, _ATTEMPTS)
+        return retry_conflicts(change, _ATTEMPTS)
 
     def drop_of(self, item: Item) -> Drop:
         """Return the deletion of a document in the version that was read."""
@@ -250,6 +260,7 @@ def embedding_of(item: Item, kind: str = "<f8") -> list[float] | None:
 
 _STATE = "state"
 _MOST = 9_000  # operations of one transaction
+_INLINE = 100  # values; more are converted on another thread
 
 
 class _State(NamedTuple):
@@ -270,38 +281,21 @@ class ItemLog:
     `run_async` and `run_sync` run its methods. Every call changes the list in one
     transaction, and returns when it is durable. `clear` deletes the items of more than
     9,000 values in further transactions. If it is interrupted, the list is empty, and
-    the next `extend` or `clear` deletes the rest of the items.
-
-    Args:
-        memory: The memory service.
-        app_name: The app.
-        user_id: The user.
-        namespace: The namespace of the list, which has no other items.
-
-    Raises:
-        InvalidArgumentError: An invalid app or user.
+    the next `extend` or `clear` deletes the rest. Its namespace has no other items.
     """
 
     def __init__(
-        self,
-        memory: MemoryService,
-        app_name: str,
-        user_id: str,
-        namespace: tuple[str, ...],
+        self, memory: MemoryService, app_name: str, user_id: str, place: tuple[str, ...]
     ) -> None:
         """Bind the list to one user; reads and writes nothing."""
         user = memory.user(app_name, user_id)
         self._items = memory.items._items
         self._limits = memory.limits
         self._owner = user.app_name, user.user_id
-        self._place = namespace
+        self._place = place
 
     async def read(self, last: int | None = None) -> list[Any]:
-        """Return the values in order.
-
-        Args:
-            last: Only the last ones, at most so many; None or below 0 is all.
-        """
+        """Return the values in order, or so many last ones; below 0 is all."""
         while True:
             state = await self._log_state()
             found = await self._last_values(state, last)
@@ -317,21 +311,14 @@ class ItemLog:
     ) -> None:
         """Add values at the end, all or none but those that are too large.
 
-        Args:
-            values: The values.
-            new: Returns those of the values to add, given the last stored ones.
-            window: How many of the last stored values `new` is given.
-
-        Raises:
-            InvalidTypeError: A value that JSON does not have; nothing was added.
-            LimitExceededError: A value is too large; the others were added. Or there
-                are more than 9,999; nothing was added.
+        `new` returns those to add, given the last stored ones, as many as `window`. An
+        error of a value that is too large comes after the others were added.
         """
         failure: LimitExceededError | None = None
         while True:
             state = await self._log_state()
             if state.oldest < state.first:  # before adding, so that an error adds none
-                await self._drop(state)
+                await self._drop_removed(state)
                 continue
             added = values
             if new is not None:
@@ -344,12 +331,12 @@ class ItemLog:
             if not added:
                 break
             puts = [
-                Put(self._place, _key(state.next + at), value)
+                Put(self._place, _key_at(state.next + at), value)
                 for at, value in enumerate(added)
             ]
             after = state._replace(next=state.next + len(added))
             try:
-                if await self._write(after, puts):
+                if await self._commit(after, puts):
                     break
             except LimitExceededError as error:
                 if failure is not None or not any(map(self._is_too_large, added)):
@@ -373,8 +360,8 @@ class ItemLog:
                 return None
             found = await self._last_values(state, 1)
             last = state.next - 1
-            gone = [Drop(self._place, _key(last))]
-            if found and await self._write(state._replace(next=last), gone):
+            gone = [Drop(self._place, _key_at(last))]
+            if found and await self._commit(state._replace(next=last), gone):
                 return found[0]
 
     async def clear(self) -> None:
@@ -388,35 +375,35 @@ class ItemLog:
                 state = state._replace(first=state.next)
             if state.oldest == state.first:
                 return
-            if await self._drop(state):
+            if await self._drop_removed(state):
                 is_empty = True
 
     async def _log_state(self) -> _State:
         (item,) = await self._items.get(*self._owner, [(self._place, _STATE)], False)
-        return _state_of(item)
+        return _read_state(item)
 
     async def _last_values(self, state: _State, last: int | None) -> list[Any] | None:
         """Return the last values; None if the list changed meanwhile."""
         first = state.first
         if last is not None and last >= 0:
             first = max(first, state.next - last)
-        keys = [(self._place, _key(number)) for number in range(first, state.next)]
+        keys = [(self._place, _key_at(number)) for number in range(first, state.next)]
         values: list[Any] = []
         for start in range(0, len(keys), _MOST):
             wanted = [*keys[start : start + _MOST], (self._place, _STATE)]
             *found, head = await self._items.get(*self._owner, wanted, False)
-            if _state_of(head).version != state.version or None in found:
+            if _read_state(head).version != state.version or None in found:
                 return None
             values += [item.value for item in found if item is not None]
         return values
 
-    async def _drop(self, state: _State) -> bool:
+    async def _drop_removed(self, state: _State) -> bool:
         """Write a state and delete removed items; False if the list changed."""
         end = min(state.oldest + _MOST, state.first)
-        gone = [Drop(self._place, _key(number)) for number in range(state.oldest, end)]
-        return await self._write(state._replace(oldest=end), gone)
+        gone = [Drop(self._place, _key_at(n)) for n in range(state.oldest, end)]
+        return await self._commit(state._replace(oldest=end), gone)
 
-    async def _write(self, after: _State, operations: Sequence[Put | Drop]) -> bool:
+    async def _commit(self, after: _State, operations: Sequence[Put | Drop]) -> bool:
         """Write in one transaction; False if the list changed meanwhile."""
         value = {"first": after.first, "next": after.next}
         if after.oldest < after.first:
@@ -429,11 +416,19 @@ class ItemLog:
         return True
 
 
-def _key(number: int) -> str:
+async def read_as(log: ItemLog, convert: Callable[[list[Any]], list[T]]) -> list[T]:
+    """Return the values of a list, converted; of a long one on another thread."""
+    values = await run_async(log.read())
+    if len(values) > _INLINE:
+        return await asyncio.to_thread(convert, values)
+    return convert(values)
+
+
+def _key_at(number: int) -> str:
     return f"{number:012d}"
 
 
-def _state_of(item: Item | None) -> _State:
+def _read_state(item: Item | None) -> _State:
     if item is None:
         return _State(0, 0, 0, 0)
     first = item.value["first"]

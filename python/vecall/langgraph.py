@@ -19,7 +19,7 @@ from collections.abc import (
 )
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
-from datetime import date, datetime, time, timezone
+from datetime import date, datetime, time
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from uuid import UUID
 
 import numpy as np
 
+from vecall.clock import to_datetime
 from vecall.concurrency.closing import ClosesOnExit
 from vecall.embedders import LocalEmbedder
 from vecall.errors import (
@@ -38,13 +39,15 @@ from vecall.errors import (
 )
 from vecall.item_collections import opened
 from vecall.operations.options import StorageOptions
-from vecall.service.items import Items
+from vecall.service._user_items_sync import SyncUserItems
 from vecall.service.memory_service import MemoryService
+from vecall.service.user_items import UserItems
 from vecall.store import Durability
 from vecall.types import Drop, Put
 from vecall.types import Item as StoredItem
 
 with needs_extra(__name__, "langgraph-checkpoint", "langgraph"):
+    from langchain_core.embeddings import Embeddings
     from langgraph.store.base import (
         BaseStore,
         GetOp,
@@ -66,20 +69,19 @@ class Calls:
     """Calls items and the embedding function; blocks, or awaits them."""
 
     def __init__(
-        self, items: Items, owner: dict[str, str], embeddings: Any, *, awaits: bool
+        self, items: UserItems | SyncUserItems, embeddings: Any, *, awaits: bool
     ) -> None:
-        """Call the items of an owner."""
-        self._items = items if awaits else items.sync
-        self._owner = owner
+        """Call these items."""
+        self._items = items
         self._embeddings = embeddings
         self._awaits = awaits
 
-    async def items(self, method: str, *args: Any, **named: Any) -> Any:
+    async def call_items(self, method: str, *args: Any, **named: Any) -> Any:
         """Call a method of the items."""
-        found = getattr(self._items, method)(*args, **named, **self._owner)
+        found = getattr(self._items, method)(*args, **named)
         return await found if self._awaits else found
 
-    async def apart(self, function: Callable[..., Any], *args: Any) -> Any:
+    async def call_long(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function that takes long."""
         if self._awaits:
             return await asyncio.to_thread(function, *args)
@@ -98,7 +100,7 @@ class Calls:
         return self._embeddings.embed_query(text)
 
 
-def finished(steps: Coroutine[Any, Any, list[Any]]) -> list[Any]:
+def run_without_waiting(steps: Coroutine[Any, Any, list[Any]]) -> list[Any]:
     """Run a coroutine that never waits."""
     try:
         steps.send(None)
@@ -116,8 +118,8 @@ _DISTANCES = ("cosine", "inner_product", "l2")
 _NORM_ERROR = 1e-3  # of a vector of length 1, also in half precision
 
 
-class _Local:
-    """vecall's offline model with the methods of LangChain's Embeddings."""
+class _LocalEmbeddings(Embeddings):
+    """vecall's offline model; the asynchronous methods of the base run on threads."""
 
     def __init__(self) -> None:
         self._model = LocalEmbedder()
@@ -129,20 +131,13 @@ class _Local:
     def embed_query(self, text: str) -> Any:
         return self._model.embed_queries([text])[0]
 
-    async def aembed_documents(self, texts: list[str]) -> Any:
-        return await asyncio.to_thread(self.embed_documents, texts)
-
-    async def aembed_query(self, text: str) -> Any:
-        return await asyncio.to_thread(self.embed_query, text)
-
 
 class StoreEmbedding:
     """Embeds the texts of values and queries, as an IndexConfig says."""
 
     def __init__(self, index: dict[str, Any]) -> None:
         """Check a configuration; the embedding function is not called."""
-        unknown = set(index) - _KNOWN
-        if unknown:
+        if set(index) - _KNOWN:
             raise ConfigError(f"index: expected keys of {sorted(_KNOWN)}")
         self._distance = index.get("distance_type", "cosine")
         if self._distance not in _DISTANCES:
@@ -154,7 +149,7 @@ class StoreEmbedding:
         self.embeddings: Any
         self.name: str | None = embed if isinstance(embed, str) else None
         if embed == "local":
-            self.embeddings = _Local()
+            self.embeddings = _LocalEmbeddings()
         else:
             self.embeddings = ensure_embeddings(embed)
         self._dims = index.get("dims")
@@ -232,7 +227,7 @@ def _check_labels(labels: Sequence[Any]) -> None:
             raise InvalidNamespaceError(msg)
 
 
-def listed(names: Iterable[Labels], op: Any) -> list[Labels]:
+def select_namespaces(names: Iterable[Labels], op: Any) -> list[Labels]:
     """Return the namespaces that a ListNamespacesOp asks for."""
     conditions = op.match_conditions
     found = list(names)
@@ -244,7 +239,7 @@ def listed(names: Iterable[Labels], op: Any) -> list[Labels]:
     return found[op.offset : op.offset + op.limit]
 
 
-def known_prefix(op: Any) -> Labels:
+def common_prefix(op: Any) -> Labels:
     """Return the labels with which every wanted namespace begins."""
     best: Labels = ()
     for condition in op.match_conditions or ():
@@ -307,18 +302,18 @@ def shown_key(key: str) -> str:
     return given if isinstance(given, str) else key
 
 
-def plain(value: Any, most: float = _MOST) -> Any:
+def with_times_as_texts(value: Any, most: float = _MOST) -> Any:
     """Return a value with dates, times and UUIDs as texts; itself if it has none.
 
     It looks at so many values inside. What else JSON does not have stays.
     """
     try:
-        return _Texts(most).of(value)
+        return _TimesAsTexts(most).of(value)
     except RecursionError:
         return value  # items refuse it
 
 
-class _Texts:
+class _TimesAsTexts:
     __slots__ = ("left",)
 
     def __init__(self, left: float) -> None:
@@ -357,31 +352,21 @@ def where_of(op: SearchOp) -> Any:
         ):
             msg = "Invalid filter key: expected letters, digits, '_', '.' and '-'"
             raise InvalidArgumentError(msg)
-    return plain(op.filter, math.inf) if op.filter else None
+    return with_times_as_texts(op.filter, math.inf) if op.filter else None
 
 
-def to_item(item: StoredItem) -> Item:
+def to_item(item: StoredItem | None) -> Item | None:
     """Return an item as LangGraph's `get` returns it."""
-    return Item(**_item_fields(item))
-
-
-def to_search_item(item: StoredItem, embedding: StoreEmbedding | None) -> SearchItem:
-    """Return an item as LangGraph's `search` returns it."""
-    score = item.score if embedding is None else embedding.score(item.score)
-    return SearchItem(**_item_fields(item), score=score)
+    return None if item is None else Item(**_item_fields(item))
 
 
 def _item_fields(item: StoredItem) -> dict[str, Any]:
-    created_at = datetime.fromtimestamp(item.created_at, timezone.utc)
-    updated_at = created_at
-    if item.updated_at != item.created_at:
-        updated_at = datetime.fromtimestamp(item.updated_at, timezone.utc)
     return {
         "value": item.value,
         "key": shown_key(item.key),
         "namespace": item.namespace,
-        "created_at": created_at,
-        "updated_at": updated_at,
+        "created_at": to_datetime(item.created_at),
+        "updated_at": to_datetime(item.updated_at),
     }
 
 
@@ -441,7 +426,8 @@ class VecallStore(BaseStore, ClosesOnExit):
         self._memory, self._owns = opened(
             memory, app_name, user_id, embedder=None, storage=options
         )
-        self._owner = {"app_name": app_name, "user_id": user_id}
+        self._items = self._memory.user(app_name, user_id).items
+        self._sync_items = self._memory.sync.user(app_name, user_id).items
         self._sweeper: threading.Thread | None = None
         self._stopping = threading.Event()
         self._swept: Future[None] | None = None
@@ -490,12 +476,9 @@ class VecallStore(BaseStore, ClosesOnExit):
         check_item_namespace(namespace)
         if refresh_ttl is None:
             refresh_ttl = (self.ttl_config or {}).get("refresh_on_read", True)
-        (item,) = self._memory.items.sync.get(
-            [(namespace, stored_key(str(key)))],
-            refresh=bool(refresh_ttl),
-            **self._owner,
-        )
-        return None if item is None else to_item(item)
+        keys = [(namespace, stored_key(str(key)))]
+        (item,) = self._sync_items.get(keys, refresh=bool(refresh_ttl))
+        return to_item(item)
 
     def batch(self, ops: Iterable[Any]) -> list[Any]:
         """Execute operations; see `BaseStore.batch`.
@@ -506,72 +489,71 @@ class VecallStore(BaseStore, ClosesOnExit):
             InvalidArgumentError: Another invalid argument. Nothing was written.
             EmbedderError: The embedding function failed. Nothing was written.
         """
-        return finished(self._execute_operations(list(ops), self._calls(awaits=False)))
+        return run_without_waiting(self._execute_operations(list(ops), awaits=False))
 
     async def abatch(self, ops: Iterable[Any]) -> list[Any]:
         """Execute operations without blocking the event loop; as `batch`."""
-        return await self._execute_operations(list(ops), self._calls(awaits=True))
+        return await self._execute_operations(list(ops), awaits=True)
 
-    def _calls(self, *, awaits: bool) -> Calls:
-        items = self._memory.items
-        return Calls(items, self._owner, self.embeddings, awaits=awaits)
-
-    async def _execute_operations(self, ops: list[Any], through: Calls) -> list[Any]:
+    async def _execute_operations(self, ops: list[Any], *, awaits: bool) -> list[Any]:
+        items = self._items if awaits else self._sync_items
+        through = Calls(items, self.embeddings, awaits=awaits)
         for op in ops:
             check_operation(op)
         if len(ops) == 1 and not isinstance(ops[0], PutOp):  # most calls
-            return [await self._read(ops[0], through)]
+            return [await self._run_reading_operation(ops[0], through)]
         ops = [
-            await _stored(op, through) if isinstance(op, PutOp) else op for op in ops
+            await _storable(op, through) if isinstance(op, PutOp) else op for op in ops
         ]
         filters = [where_of(op) if isinstance(op, SearchOp) else None for op in ops]
         last = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
-        puts = await self._puts(last.values(), through)
+        puts = await self._puts_of(last.values(), through)
         queries = await self._embed_queries(ops, through)
         results: list[Any] = [None] * len(ops)
-        gets: dict[bool, list[int]] = {True: [], False: []}
-        for at, op in enumerate(ops):
-            if isinstance(op, GetOp):
-                gets[bool(op.refresh_ttl)].append(at)
-        for refresh, places in gets.items():
-            keys = [(ops[at].namespace, stored_key(ops[at].key)) for at in places]
-            if keys:
-                items = await through.items("get", keys, refresh=refresh)
-                for at, item in zip(places, items, strict=True):
-                    results[at] = None if item is None else to_item(item)
+        gets = {at: op for at, op in enumerate(ops) if isinstance(op, GetOp)}
+        for refresh in (True, False):
+            places = [at for at in gets if bool(gets[at].refresh_ttl) is refresh]
+            if places:
+                found = await self._get_items([gets[at] for at in places], through)
+                for at, item in zip(places, found, strict=True):
+                    results[at] = item
         for at, op in enumerate(ops):
             if isinstance(op, SearchOp):
-                results[at] = await self._search(
+                results[at] = await self._search_items(
                     op, filters[at], queries.get(op.query or ""), through
                 )
             elif isinstance(op, ListNamespacesOp):
-                results[at] = await self._read(op, through)
+                results[at] = await self._run_reading_operation(op, through)
         if puts:
             name = None if self._embedding is None else self._embedding.name
-            await through.items("write", puts, embedder=name)
+            await through.call_items("write", puts, embedder=name)
         return results
 
-    async def _read(self, op: Any, through: Calls) -> Any:
+    async def _run_reading_operation(self, op: Any, through: Calls) -> Any:
         """Execute an operation that writes nothing."""
         if isinstance(op, GetOp):
-            keys = [(op.namespace, stored_key(op.key))]
-            refresh = bool(op.refresh_ttl)
-            (item,) = await through.items("get", keys, refresh=refresh)
-            return None if item is None else to_item(item)
+            return (await self._get_items([op], through))[0]
         if isinstance(op, ListNamespacesOp):
-            names = await through.items("namespaces", known_prefix(op))
-            return listed(names, op)
+            names = await through.call_items("namespaces", common_prefix(op))
+            return select_namespaces(names, op)
         where = where_of(op)
         vectors = await self._embed_queries([op], through)
-        return await self._search(op, where, vectors.get(op.query or ""), through)
+        return await self._search_items(op, where, vectors.get(op.query or ""), through)
 
-    async def _search(
+    async def _get_items(self, ops: list[GetOp], through: Calls) -> list[Item | None]:
+        """Read items; either all of their TTLs begin again, or none."""
+        keys = [(op.namespace, stored_key(op.key)) for op in ops]
+        refresh = bool(ops[0].refresh_ttl)
+        found = await through.call_items("get", keys, refresh=refresh)
+        return [to_item(item) for item in found]
+
+    async def _search_items(
         self, op: SearchOp, where: Any, vector: Any, through: Calls
     ) -> list[SearchItem]:
         if op.limit <= 0:
             return []
         named = None if vector is None or not self._embedding else self._embedding.name
-        found = await through.items(
+        found = await through.call_items(
             "find",
             op.namespace_prefix,
             vector=vector,
@@ -581,7 +563,10 @@ class VecallStore(BaseStore, ClosesOnExit):
             embedder=named,
             refresh=bool(op.refresh_ttl),
         )
-        return [to_search_item(item, self._embedding) for item in found]
+        score = self._embedding.score if self._embedding else (lambda cosine: cosine)
+        return [
+            SearchItem(**_item_fields(item), score=score(item.score)) for item in found
+        ]
 
     async def _embed_queries(self, ops: list[Any], through: Calls) -> dict[str, Any]:
         if self._embedding is None:
@@ -593,7 +578,7 @@ class VecallStore(BaseStore, ClosesOnExit):
             found[query] = self._embedding.checked(vector[None], 1)[0]
         return found
 
-    async def _puts(self, ops: Iterable[PutOp], through: Calls) -> list[Put | Drop]:
+    async def _puts_of(self, ops: Iterable[PutOp], through: Calls) -> list[Put | Drop]:
         """Return the writes; the texts of all values are embedded in one call."""
         texts_of: dict[int, list[str]] = {
             id(op): self._embedding.texts_of(op.value, op.index)
@@ -620,7 +605,7 @@ class VecallStore(BaseStore, ClosesOnExit):
 
     def sweep_ttl(self) -> int:
         """Delete the expired items; return their number."""
-        return self._memory.items.sync.sweep(**self._owner)
+        return self._sync_items.sweep()
 
     def start_ttl_sweeper(
         self, sweep_interval_minutes: float | None = None
@@ -697,10 +682,10 @@ class VecallStore(BaseStore, ClosesOnExit):
             self._memory.close()
 
 
-async def _stored(op: PutOp, through: Calls) -> PutOp:
+async def _storable(op: PutOp, through: Calls) -> PutOp:
     """Return a write with a key and a value that items take."""
     try:
-        value = plain(op.value)
+        value = with_times_as_texts(op.value)
     except ManyValuesError:
-        value = await through.apart(plain, op.value, math.inf)
+        value = await through.call_long(with_times_as_texts, op.value, math.inf)
     return op._replace(key=stored_key(op.key), value=value)

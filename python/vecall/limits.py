@@ -47,7 +47,6 @@ Count = Annotated[int, Within(1, "max_top_k")]
 Offset = Annotated[int, Within(0, MOST_OFFSET)]
 """A number of results to leave out."""
 
-
 _DEEPEST = 200  # Python's own limit is 1,000 calls, those of the caller included
 
 

@@ -46,7 +46,6 @@ with needs_extra(__name__, "llama-index-core", "llama-index"):
 
 __all__ = ["VecallMemoryBlock", "VecallVectorStore"]
 
-
 _EMPTY: tuple[Any, ...] = (None, "", [])
 
 
@@ -61,7 +60,7 @@ def matches(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:
     held = (
         matches(each, metadata)
         if isinstance(each, MetadataFilters)
-        else _one(each, metadata)
+        else _meets_filter(each, metadata)
         for each in filters.filters
     )
     condition = filters.condition or FilterCondition.AND
@@ -90,7 +89,7 @@ def where_of(filters: MetadataFilters | None) -> dict[str, Any] | None:
     return {"$and": parts} if parts else None
 
 
-def _one(given: MetadataFilter, metadata: Mapping[str, Any]) -> bool:
+def _meets_filter(given: MetadataFilter, metadata: Mapping[str, Any]) -> bool:
     stored = metadata.get(given.key)
     if given.operator == FilterOperator.IS_EMPTY:
         return any(stored == each for each in _EMPTY)
@@ -102,13 +101,13 @@ def _one(given: MetadataFilter, metadata: Mapping[str, Any]) -> bool:
         return False
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise InvalidArgumentError("filters: this operator expects a list of values")
     return value
 
 
-def _text(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if not isinstance(value, str):
         raise InvalidArgumentError("filters: a text match expects a text")
     return value
@@ -125,17 +124,16 @@ _TESTS: dict[FilterOperator, Callable[[Any, Any], bool]] = {
     FilterOperator.GTE: lambda stored, value: bool(stored >= value),
     FilterOperator.LT: lambda stored, value: bool(stored < value),
     FilterOperator.LTE: lambda stored, value: bool(stored <= value),
-    FilterOperator.IN: lambda stored, value: stored in _listed(value),
-    FilterOperator.NIN: lambda stored, value: stored not in _listed(value),
+    FilterOperator.IN: lambda stored, value: stored in _as_list(value),
+    FilterOperator.NIN: lambda stored, value: stored not in _as_list(value),
     FilterOperator.CONTAINS: lambda stored, value: value in stored,
-    FilterOperator.ANY: lambda stored, value: any(v in stored for v in _listed(value)),
-    FilterOperator.ALL: lambda stored, value: all(v in stored for v in _listed(value)),
-    FilterOperator.TEXT_MATCH: lambda stored, value: _has_text(stored, _text(value)),
+    FilterOperator.ANY: lambda stored, value: any(v in stored for v in _as_list(value)),
+    FilterOperator.ALL: lambda stored, value: all(v in stored for v in _as_list(value)),
+    FilterOperator.TEXT_MATCH: lambda stored, value: _has_text(stored, _as_text(value)),
     FilterOperator.TEXT_MATCH_INSENSITIVE: lambda stored, value: _has_text(
-        stored, _text(value), str.lower
+        stored, _as_text(value), str.lower
     ),
 }
-
 
 _BULLET = re.compile(r"\n(?=- )")
 
@@ -239,17 +237,15 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         Returns:
             The shorter block, of the same type; None if no bullet is left.
         """
-        is_text = isinstance(content, str)
-        text = (
-            content if is_text else "\n".join(getattr(b, "text", "") for b in content)
-        )
+        plain = isinstance(content, str)
+        text = content if plain else "\n".join(getattr(b, "text", "") for b in content)
         most = estimate_tokens(text) - tokens_to_truncate
         bullets = _BULLET.split(text)
         while len(bullets) > 1:
             bullets.pop()
             shorter = "\n".join(bullets)
             if len(bullets) > 1 and estimate_tokens(shorter) <= most:
-                return shorter if is_text else [TextBlock(text=shorter)]
+                return shorter if plain else [TextBlock(text=shorter)]
         return None
 
 
@@ -306,9 +302,7 @@ class VecallVectorStore(BasePydanticVectorStore):
         if not isinstance(given, str | Path | MemoryService):
             msg = "memory: expected a path or a service; `to_dict` has no service"
             raise InvalidTypeError(msg)
-        documents = ItemCollection(
-            memory, app_name, user_id, ("llama-index", collection)
-        )
+        stored = ItemCollection(memory, app_name, user_id, ("llama-index", collection))
         super().__init__(
             memory=memory,
             collection=collection,
@@ -317,7 +311,7 @@ class VecallVectorStore(BasePydanticVectorStore):
             stores_text=stores_text,
             is_embedding_query=is_embedding_query,
         )
-        self._documents = documents
+        self._documents = stored
 
     @field_serializer("memory")  # type: ignore[misc]
     def _memory_as_text(self, memory: Any) -> str | None:
@@ -378,12 +372,12 @@ class VecallVectorStore(BasePydanticVectorStore):
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """Return the nodes with some ids, or all, that meet filters."""
-        return [_node(item) for item in self._chosen_items(node_ids, filters)]
+        return [_node_of(item) for item in self._chosen_items(node_ids, filters)]
 
     def _chosen_items(
         self, node_ids: Sequence[str] | None, filters: MetadataFilters | None
     ) -> list[Item]:
-        test = _test_of(filters)
+        test = _item_test(filters)
         if node_ids is None:
             return self._documents.scan(where_of(filters), test)
         found = self._documents.get(dict.fromkeys(node_ids))
@@ -404,7 +398,7 @@ class VecallVectorStore(BasePydanticVectorStore):
         """Delete the nodes with some ids, or all, that meet filters."""
         del delete_kwargs
         if node_ids is None:
-            test = _test_of(filters)
+            test = _item_test(filters)
             self._documents.change(where_of(filters), test, self._documents.drop_of)
         else:
             chosen = self._chosen_items(node_ids, filters)
@@ -441,7 +435,7 @@ class VecallVectorStore(BasePydanticVectorStore):
             query.query_embedding,
             most * _MMR_CANDIDATES if is_mmr else most,
             where_of(query.filters),
-            _test_of(query.filters, query.node_ids, query.doc_ids),
+            _item_test(query.filters, query.node_ids, query.doc_ids),
         )
         if is_mmr and found:
             threshold = kwargs.get("mmr_threshold", query.mmr_threshold)
@@ -455,7 +449,7 @@ class VecallVectorStore(BasePydanticVectorStore):
             chosen = zip(places, scores, strict=True)
             found = [(found[at][0], score) for at, score in chosen]
         return VectorStoreQueryResult(
-            nodes=[_node(item) for item, _ in found],
+            nodes=[_node_of(item) for item, _ in found],
             similarities=[score for _, score in found],
             ids=[item.key for item, _ in found],
         )
@@ -468,7 +462,7 @@ class VecallVectorStore(BasePydanticVectorStore):
     aquery = on_thread(query, "a{}")  # type: ignore[arg-type]
 
 
-def _test_of(
+def _item_test(
     filters: MetadataFilters | None,
     node_ids: Sequence[str] | None = None,
     doc_ids: Sequence[str] | None = None,
@@ -490,5 +484,5 @@ def _test_of(
     return test
 
 
-def _node(item: Item) -> BaseNode:
+def _node_of(item: Item) -> BaseNode:
     return metadata_dict_to_node(item.value["document"]["metadata"])

@@ -30,7 +30,6 @@ with needs_extra(__name__, "openai-agents", "openai-agents"):
 
 __all__ = ["IngestingSession", "VecallSession", "memory_tools", "recall_filter"]
 
-
 _PLACE = "openai-agents"
 
 
@@ -199,11 +198,11 @@ class IngestingSession:
             limit: As the other session takes it.
             wrapper: The context of the run, for a session that takes one.
         """
-        return await _call_session_method(self._inner.get_items, limit, wrapper=wrapper)
+        return await _call_session(self._inner.get_items, limit, wrapper=wrapper)
 
     async def add_items(self, items: list[Any], *, wrapper: Any = None) -> None:
         """Add items to the other session, then store their texts as memories."""
-        await _call_session_method(self._inner.add_items, items, wrapper=wrapper)
+        await _call_session(self._inner.add_items, items, wrapper=wrapper)
         turns = (
             Event(text_of(item), author=role_of(item), id=_id_of(item))
             for item in items
@@ -213,16 +212,14 @@ class IngestingSession:
 
     async def pop_item(self, *, wrapper: Any = None) -> Any:
         """Remove the last item of the other session and return it."""
-        return await _call_session_method(self._inner.pop_item, wrapper=wrapper)
+        return await _call_session(self._inner.pop_item, wrapper=wrapper)
 
     async def clear_session(self, *, wrapper: Any = None) -> None:
         """Remove all items of the other session."""
-        await _call_session_method(self._inner.clear_session, wrapper=wrapper)
+        await _call_session(self._inner.clear_session, wrapper=wrapper)
 
 
-async def _call_session_method(
-    method: Callable[..., Any], *given: Any, wrapper: Any
-) -> Any:
+async def _call_session(method: Callable[..., Any], *given: Any, wrapper: Any) -> Any:
     """Call a method of a session, with the run's context if it takes one."""
     if wrapper is not None and "wrapper" in inspect.signature(method).parameters:
         return await method(*given, wrapper=wrapper)

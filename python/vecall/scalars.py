@@ -11,7 +11,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from reprlib import Repr
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -161,23 +161,20 @@ shortened = _Short().repr
 
 def shown(value: object, **held: object) -> str:
     """Return the class of an object and what it holds, except for None."""
-    parts = [
-        f"{name}={shortened(each)}" for name, each in held.items() if each is not None
-    ]
+    parts = [f"{n}={shortened(each)}" for n, each in held.items() if each is not None]
     return f"{type(value).__name__}({', '.join(parts)})"
 
 
 def short_repr(value: Any) -> str:
     """Return a dataclass with the fields that differ from their defaults."""
-    held = {
-        field.name: getattr(value, field.name) for field in fields(value) if field.repr
-    }
-    usual = {field.name: _field_default(field) for field in fields(value)}
-    parts = [
-        f"{name}={shortened(each)}"
-        for name, each in held.items()
-        if each is not usual[name] and not _is_equal(each, usual[name])
-    ]
+    parts = []
+    for field in fields(value):
+        held, usual = getattr(value, field.name), field.default
+        if field.default_factory is not MISSING:
+            usual = field.default_factory()
+        is_usual = held is usual or (type(held) is type(usual) and bool(held == usual))
+        if field.repr and not is_usual:
+            parts.append(f"{field.name}={shortened(held)}")
     return f"{type(value).__name__}({', '.join(parts)})"
 
 
@@ -186,16 +183,6 @@ class Shown:
 
     __slots__ = ()
     __repr__ = short_repr
-
-
-def _is_equal(value: Any, usual: Any) -> bool:
-    return type(value) is type(usual) and bool(value == usual)
-
-
-def _field_default(field: Field[Any]) -> Any:
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return field.default
 
 
 def model_repr(embedder: Any) -> str:

@@ -189,10 +189,8 @@ def rights_of_others(about: os.stat_result) -> int:
 def lock_byte(file: int, byte: int, *, wait: bool = False) -> bool:
     """Lock a byte of a file that is open to write.
 
-    POSIX locks belong to the process: closing any descriptor of the file drops them.
-
-    Returns:
-        Whether it was locked; always with `wait`.
+    Return whether it was locked; always with `wait`. POSIX locks belong to the process:
+    closing any descriptor of the file drops them.
     """
     if sys.platform == "win32":
         # msvcrt.locking gives up after ten attempts, and fails under contention.

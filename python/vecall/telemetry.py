@@ -62,14 +62,9 @@ OPERATIONS: Mapping[str, str | None] = {
 """Every operation, and what is counted of its result."""
 
 _COUNTERS = {
-    "written": ("vecall.memories.written", "{memory}"),
-    "returned": ("vecall.memories.returned", "{memory}"),
-    "deleted": ("vecall.memories.deleted", "{memory}"),
-    "marked": ("vecall.memories.marked", "{memory}"),
-    "exported": ("vecall.memories.exported", "{memory}"),
-    "embedded": ("vecall.memories.embedded", "{memory}"),
-    "freed": ("vecall.bytes.freed", "By"),
-}
+    kind: (f"vecall.memories.{kind}", "{memory}")
+    for kind in "written returned deleted marked exported embedded".split()
+} | {"freed": ("vecall.bytes.freed", "By")}
 
 # Seconds: a search takes some 1e-4, a synced write 1e-3, a rewritten file many.
 _BOUNDARIES = tuple(
@@ -141,7 +136,6 @@ class _Instruments:
 class _Watch:
     """One operation under observation."""
 
-    operation: str
     start: float
     instruments: _Instruments | None
     span: Span | None = None
@@ -176,33 +170,29 @@ class Telemetry:
         """Begin to observe an operation; None if no exporter is configured."""
         start = perf_counter()
         if self._instruments is None and start >= self._next_look:
-            self._look(start)
+            self._find_providers(start)
         instruments = self._instruments
-        if instruments is None:
-            if not _log.isEnabledFor(logging.DEBUG):
-                return None
-            return _Watch(operation, start, None)
-        watch = _Watch(operation, start, instruments)
+        if instruments is None and not _log.isEnabledFor(logging.DEBUG):
+            return None
+        watch = _Watch(start, instruments)
         try:
-            watch.span = instruments.start(operation)
+            watch.span = None if instruments is None else instruments.start(operation)
         except Exception as error:
             self._complain_once(error)
         return watch
 
-    def succeeded(self, operation: str) -> None:
-        """Count an operation that went well."""
-        next(self._ended[operation])
-
-    def failed(self, operation: str) -> None:
-        """Count an operation that raised."""
-        next(self._ended[operation])
-        next(self._errors)
-
-    def finish(self, watch: _Watch, outcome: str, number: int | None = None) -> None:
+    def end(
+        self, operation: str, watch: _Watch | None, outcome: str, number: int | None
+    ) -> None:
         """Tell how an operation ended: "ok", or an error's class; and what to count."""
-        kind = OPERATIONS[watch.operation]
+        next(self._ended[operation])
+        if outcome != OK:
+            next(self._errors)
+        if watch is None:
+            return
+        kind = OPERATIONS[operation]
         seconds = perf_counter() - watch.start
-        ended = {"operation": watch.operation, "outcome": outcome}
+        ended = {"operation": operation, "outcome": outcome}
         counted = {}
         if kind is not None and number is not None:
             counted[kind] = max(number, 0)  # a purged file may have grown
@@ -212,9 +202,9 @@ class Telemetry:
             except Exception as error:
                 self._complain_once(error)
         fields = {**ended, **counted, "seconds": seconds}
-        _log.debug("%s: %s", watch.operation, outcome, extra=fields)
+        _log.debug("%s: %s", operation, outcome, extra=fields)
 
-    def _look(self, now: float) -> None:
+    def _find_providers(self, now: float) -> None:
         """Use OpenTelemetry if the program has set it up by now."""
         self._next_look = now + _LOOK_EVERY
         if sys.modules.get("opentelemetry") is None:
@@ -277,21 +267,15 @@ def observed(
             watch = telemetry.begin(operation)
             given: Any = exact_arguments(args)
             if kwargs:
-                named: Any = zip(
-                    kwargs, exact_arguments(tuple(kwargs.values())), strict=True
-                )
-                kwargs = dict(named)  # type: ignore[assignment]
+                named: Any = exact_arguments(tuple(kwargs.values()))
+                kwargs = dict(zip(kwargs, named, strict=True))  # type: ignore[assignment]
             try:
                 result = await method(self, *given, **kwargs)
             except BaseException as error:
-                telemetry.failed(operation)
-                if watch is not None:
-                    telemetry.finish(watch, type(error).__name__)
+                telemetry.end(operation, watch, type(error).__name__, None)
                 raise
-            telemetry.succeeded(operation)
-            if watch is not None:
-                number = None if count is None else count(result)
-                telemetry.finish(watch, OK, number)
+            number = None if watch is None or count is None else count(result)
+            telemetry.end(operation, watch, OK, number)
             return result
 
         functools.update_wrapper(watched, method)
@@ -320,11 +304,13 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the innermost call that is not of this package."""
     level = 2
     frame = sys._getframe(1)
-    while frame.f_back is not None and _is_own(frame.f_globals.get("__name__")):
+    while frame.f_back is not None and _is_module_of_package(
+        frame.f_globals.get("__name__")
+    ):
         frame = frame.f_back
         level += 1
     warnings.warn(message, category, stacklevel=level)
 
 
-def _is_own(module: object) -> bool:
+def _is_module_of_package(module: object) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == _PACKAGE

@@ -290,7 +290,7 @@ def escape(text: str) -> str:
         return text
     text = _AMPERSAND.sub("&amp;", text)
     text = _MORE.sub("&gt;", _LESS.sub("&lt;", text))
-    return _SQUARE.sub(_bracket_entity, text)
+    return _SQUARE.sub(lambda it: "&#91;" if it[0] in "[\uff3b" else "&#93;", text)
 
 
 def has_marks(text: str) -> bool:
@@ -366,10 +366,6 @@ def hide(text: str, masked: str) -> str:
     if not masked or masked.lower() not in text.lower():
         return text
     return re.sub(re.escape(masked), "*" * len(masked), text, flags=re.IGNORECASE)
-
-
-def _bracket_entity(found: re.Match[str]) -> str:
-    return "&#91;" if found.group() in "[\uff3b" else "&#93;"
 
 
 @lru_cache(maxsize=4_096)  # a hostile text repeats few distinct characters

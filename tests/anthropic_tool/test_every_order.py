@@ -99,7 +99,7 @@ def test_commands_do_in_every_order_what_they_do_one_after_the_other(tmp_path, n
 
     def opened() -> MemoryService:
         service = MemoryService(":memory:", embedder=None)
-        files = Files(service.items.sync, *WHOSE)
+        files = Files(service.sync.user(*WHOSE).items)
         for path in ("a/x", "a/y"):
             files.run(create(path))
         return service
@@ -107,14 +107,14 @@ def test_commands_do_in_every_order_what_they_do_one_after_the_other(tmp_path, n
     allowed = []
     for order in ((0, 1), (1, 0)):
         with opened() as service:
-            files = Files(service.items.sync, *WHOSE)
+            files = Files(service.sync.user(*WHOSE).items)
             answers = {at: told(files, commands[at]) for at in order}
             allowed.append((answers, tree(service)))
 
     def run(scheduler: Scheduler) -> None:
         answers: dict[int, str] = {}
         with opened() as service:
-            files = Files(ScheduledItems(scheduler, service.items.sync), *WHOSE)
+            files = Files(ScheduledItems(scheduler, service.sync.user(*WHOSE).items))
 
             def work(at: int) -> None:
                 answers[at] = told(files, commands[at])

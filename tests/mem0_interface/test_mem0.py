@@ -332,15 +332,15 @@ def test_deletions_between_two_pages_make_a_list_skip_and_repeat_nothing(
                 deleted.update(gone)
 
         kind = type(memory._twin) if make is Memory else AsyncMemory
-        call = kind._call
+        call = kind._call_user
 
-        async def beside_deletions(self, method, **arguments):
+        async def beside_deletions(self, *arguments, **options):
             delete_some()
-            page = await call(self, method, **arguments)
+            page = await call(self, *arguments, **options)
             pages.append([each.id for each in page])
             return page
 
-        monkeypatch.setattr(kind, "_call", beside_deletions)
+        monkeypatch.setattr(kind, "_call_user", beside_deletions)
         found = texts(memory.get_all(filters=ALICE, top_k=most))
     assert deleted
     place_of = {each.text: place for place, each in enumerate(there)}

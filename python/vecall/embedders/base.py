@@ -159,19 +159,17 @@ class FunctionEmbedder:
         self._function = function
         named = function if hasattr(function, "__qualname__") else type(function)
         self.model_id = model_id or f"{named.__module__}.{named.__qualname__}"
-        self._is_async = is_async(function)
         self.probe: Vectors | None = None
         """The vector of a fixed text, or None. It identifies a function whose name is
         ambiguous, such as a lambda."""
-        if not self._is_async and dimensions is None:
-            self.probe = self._ask()
         if dimensions is None:
-            if self.probe is None:
+            if is_async(function):
                 msg = "embedder: a coroutine function must say its dimensions"
                 raise ConfigError(msg)
+            self.probe = self._measure_vector()
             dimensions = len(self.probe)
         self.dimensions = dimensions
-        if self._is_async:
+        if is_async(function):
             self.embed = self._embed_async  # type: ignore[method-assign]
 
     def embed(self, texts: Sequence[str]) -> Any:
@@ -181,7 +179,7 @@ class FunctionEmbedder:
     async def _embed_async(self, texts: Sequence[str]) -> Any:
         return await self._function(list(texts))
 
-    def _ask(self) -> Vectors:
+    def _measure_vector(self) -> Vectors:
         try:
             vectors = np.asarray(self._function([_PROBE]), np.float32)
         except Exception:
@@ -294,12 +292,7 @@ class ProviderEmbedder:
     __repr__ = model_repr
 
     def __init__(self, provider: EmbeddingProvider, model_id: str) -> None:
-        """Wrap a provider.
-
-        Raises:
-            ConfigError: The provider lacks `embed` or `dimensions`, or `model_id` is
-                empty.
-        """
+        """Check and wrap a provider."""
         batch: Any = getattr(provider, "embed_batch", None)
         one: Any = getattr(provider, "embed", None)
         dimensions = getattr(provider, "dimensions", None)
@@ -320,11 +313,8 @@ class ProviderEmbedder:
         if self._batch is not None:
             return self._batch(list(texts))
         vectors = [self._one(text) for text in texts]
-        return (
-            _await_vectors(vectors)
-            if any(map(inspect.isawaitable, vectors))
-            else vectors
-        )
+        must_wait = any(map(inspect.isawaitable, vectors))
+        return _await_vectors(vectors) if must_wait else vectors
 
     async def _embed_async(self, texts: Sequence[str]) -> Any:
         if self._batch is not None:
@@ -347,11 +337,7 @@ class EmbedderProvider:
         self.dimensions = embedder.dimensions
 
     async def embed(self, text: str) -> list[float]:
-        """Return the vector of a text.
-
-        Raises:
-            EmbedderError: The embedder's result is not one vector of its dimensions.
-        """
+        """Return the vector of a text; raise as `embed_batch`."""
         return (await self.embed_batch([text]))[0]
 
     async def embed_batch(self, texts: Sequence[str]) -> list[list[float]]:

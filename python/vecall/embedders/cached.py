@@ -35,20 +35,14 @@ class _AbandonedError(Exception):
 
 @dataclass
 class _Turn:
-    """The texts of one call, by key.
+    """The texts of one call, by key."""
 
-    Attributes:
-        found: Cached vectors.
-        mine: Futures of the texts that this call must embed.
-        others: Futures of the texts that other calls are embedding.
-    """
-
-    found: dict[bytes, bytes]
-    mine: dict[bytes, Future[bytes]]
-    others: dict[bytes, Future[bytes]]
+    found: dict[bytes, bytes]  # vectors
+    mine: dict[bytes, Future[bytes]]  # of texts that this call must embed
+    others: dict[bytes, Future[bytes]]  # of texts that other calls are embedding
 
 
-class _CachedVector:
+class _VectorCache:
     """An LRU cache of vectors by key, and the futures of vectors in progress."""
 
     def __init__(self, limit: int) -> None:
@@ -60,7 +54,7 @@ class _CachedVector:
         self.misses = 0
 
     @contextmanager
-    def turn(self, keys: Sequence[bytes]) -> Iterator[_Turn]:
+    def divide_keys(self, keys: Sequence[bytes]) -> Iterator[_Turn]:
         """Divide the keys between this call, the cache and other calls.
 
         If the block raises an exception, the waiters of `mine` receive it. If the block
@@ -70,14 +64,14 @@ class _CachedVector:
         try:
             with self._lock:
                 for key in keys:
-                    self._take(turn, key)
+                    self._assign_key(turn, key)
             yield turn
         except BaseException as error:
             failure = error if isinstance(error, Exception) else _AbandonedError()
-            self._end(turn.mine, lambda _, future: future.set_exception(failure))
+            self._settle(turn.mine, lambda _, future: future.set_exception(failure))
             raise
 
-    def _take(self, turn: _Turn, key: bytes) -> None:
+    def _assign_key(self, turn: _Turn, key: bytes) -> None:
         if key in self._vectors:
             self._vectors.move_to_end(key)
             turn.found[key] = self._vectors[key]
@@ -89,7 +83,7 @@ class _CachedVector:
             turn.mine[key] = future  # first: an interrupt then still settles the future
             self._in_flight[key] = future
 
-    def keep(self, turn: _Turn, vectors: Vectors) -> None:
+    def store_vectors(self, turn: _Turn, vectors: Vectors) -> None:
         """Store the vectors of `turn.mine`, and resolve its futures."""
         new = dict(zip(turn.mine, (row.tobytes() for row in vectors), strict=True))
         with self._lock:
@@ -97,9 +91,9 @@ class _CachedVector:
             while len(self._vectors) > self._limit:
                 self._vectors.popitem(last=False)
         turn.found.update(new)
-        self._end(turn.mine, lambda key, future: future.set_result(new[key]))
+        self._settle(turn.mine, lambda key, future: future.set_result(new[key]))
 
-    def count(self, hits: int, misses: int) -> None:
+    def count_hits(self, hits: int, misses: int) -> None:
         """Add to the counters of hits and misses."""
         with self._lock:
             self.hits += hits
@@ -110,7 +104,7 @@ class _CachedVector:
         with self._lock:
             self._vectors.clear()
 
-    def _end(
+    def _settle(
         self,
         futures: dict[bytes, Future[bytes]],
         settle: Callable[[bytes, Future[bytes]], None],
@@ -162,7 +156,7 @@ class CachedEmbedder(WrappedEmbedder):
             limit = min(limit, max_entries)
         if limit < 1:
             raise ConfigError("max_bytes, max_entries: too small for one vector")
-        self._cache = PerProcess(lambda: _CachedVector(limit))
+        self._cache = PerProcess(lambda: _VectorCache(limit))
         self._queries = getattr(embedder, "embed_queries", None)
         if is_async(embedder.embed):
             self.embed = self._embed_async  # type: ignore[method-assign]
@@ -189,7 +183,7 @@ class CachedEmbedder(WrappedEmbedder):
             EmbedderError: The embedder's result has another shape, or is not finite
                 numbers.
         """
-        return self._now(b"", self._embedder.embed, texts)
+        return self._embed_now(b"", self._embedder.embed, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Any:
         """Return the vectors of queries, from `embed_queries` of the embedder.
@@ -201,51 +195,51 @@ class CachedEmbedder(WrappedEmbedder):
         """
         if self._queries is None:
             return self.embed(texts)
-        return self._now(b"query", self._queries, texts)
+        return self._embed_now(b"query", self._queries, texts)
 
     async def _embed_async(self, texts: Sequence[str]) -> Vectors:
-        return await self._later(b"", self._embedder.embed, texts)
+        return await self._embed_later(b"", self._embedder.embed, texts)
 
     async def _queries_async(self, texts: Sequence[str]) -> Vectors:
         if self._queries is None:
             return await self._embed_async(texts)
-        return await self._later(b"query", self._queries, texts)
+        return await self._embed_later(b"query", self._queries, texts)
 
-    def _now(
+    def _embed_now(
         self, kind: bytes, embed: Callable[..., Any], texts: Sequence[str]
     ) -> Vectors:
         cache, keys = self._cache(), self._keys(kind, texts)
         found: dict[bytes, bytes] = {}
         embedded = 0
         while missing := {k: t for k, t in keys if k not in found}:
-            with cache.turn(list(missing)) as turn:
+            with cache.divide_keys(list(missing)) as turn:
                 if turn.mine:
                     result = embed([missing[key] for key in turn.mine])
-                    cache.keep(turn, self._checked(result, turn))
+                    cache.store_vectors(turn, self._checked(result, turn))
             embedded += len(turn.mine)
             found |= turn.found
             for key, future in turn.others.items():
                 with suppress(_AbandonedError):
                     found[key] = future.result()
-        return self._answer(keys, found, embedded)
+        return self._join_vectors(keys, found, embedded)
 
-    async def _later(
+    async def _embed_later(
         self, kind: bytes, embed: Callable[..., Any], texts: Sequence[str]
     ) -> Vectors:
         cache, keys = self._cache(), self._keys(kind, texts)
         found: dict[bytes, bytes] = {}
         embedded = 0
         while missing := {k: t for k, t in keys if k not in found}:
-            with cache.turn(list(missing)) as turn:
+            with cache.divide_keys(list(missing)) as turn:
                 if turn.mine:
                     result = await embed([missing[key] for key in turn.mine])
-                    cache.keep(turn, self._checked(result, turn))
+                    cache.store_vectors(turn, self._checked(result, turn))
             embedded += len(turn.mine)
             found |= turn.found
             for key, future in turn.others.items():
                 with suppress(_AbandonedError):
                     found[key] = await asyncio.wrap_future(future)
-        return self._answer(keys, found, embedded)
+        return self._join_vectors(keys, found, embedded)
 
     def _keys(self, kind: bytes, texts: Sequence[str]) -> list[tuple[bytes, str]]:
         """Return each text with its key: a hash of the model, the kind and the text."""
@@ -263,10 +257,10 @@ class CachedEmbedder(WrappedEmbedder):
     def _checked(self, result: object, turn: _Turn) -> Vectors:
         return checked_vectors(result, len(turn.mine), self.dimensions)
 
-    def _answer(
+    def _join_vectors(
         self, keys: list[tuple[bytes, str]], found: dict[bytes, bytes], embedded: int
     ) -> Vectors:
-        self._cache().count(len(keys) - embedded, embedded)
+        self._cache().count_hits(len(keys) - embedded, embedded)
         joined = b"".join(found[key] for key, _ in keys)
         vectors = np.frombuffer(joined, np.float32).reshape(len(keys), self.dimensions)
         return vectors.copy()

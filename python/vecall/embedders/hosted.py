@@ -38,16 +38,7 @@ class _Hosted:
     _most_texts: ClassVar[int]
     _client: PerProcess[Any]
 
-    def __init__(
-        self,
-        model: str,
-        dimensions: int | None,
-        *,
-        batch_size: int,
-        batch_bytes: int,
-        max_text_bytes: int,
-        max_concurrency: int,
-    ) -> None:
+    def __init__(self, model: str, dimensions: int | None, **most: int) -> None:
         native = self._native.get(model)
         wanted = native if dimensions is None else dimensions
         if wanted is None:
@@ -58,33 +49,31 @@ class _Hosted:
         self.dimensions = positive("dimensions", wanted)
         if native is not None and self.dimensions > native:
             raise ConfigError(f"dimensions: {model} has {native} at most")
-        self._batch_size = min(positive("batch_size", batch_size), self._most_texts)
-        self._batch_bytes = positive("batch_bytes", batch_bytes)
-        self._max_text_bytes = positive("max_text_bytes", max_text_bytes)
-        self.max_concurrency = positive("max_concurrency", max_concurrency)
-        self._slots = PerProcess(lambda: BoundedSemaphore(max_concurrency))
+        self._most = {name: positive(name, value) for name, value in most.items()}
+        self.max_concurrency = self._most["max_concurrency"]
+        self._slots = PerProcess(lambda: BoundedSemaphore(self.max_concurrency))
 
     def close(self) -> None:
         """Close the connections."""
         self._client().close()
 
-    def _sent(self, texts: Sequence[str], send: Send) -> Vectors:
+    def _embed_in_batches(self, texts: Sequence[str], send: Send) -> Vectors:
         batches = list(self._batches(texts))
         if not batches:
             return np.empty((0, self.dimensions), np.float32)
         if len(batches) == 1:
-            return self._request(batches[0], send)
+            return self._embed_batch(batches[0], send)
         with ThreadPoolExecutor(min(len(batches), self.max_concurrency)) as threads:
-            parts = threads.map(lambda batch: self._request(batch, send), batches)
+            parts = threads.map(lambda batch: self._embed_batch(batch, send), batches)
             return np.concatenate(list(parts))
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         batch: list[str] = []
         size = 0
         for text in texts:
-            encoded = text.encode("utf-8", "replace")[: self._max_text_bytes]
-            full = len(batch) == self._batch_size
-            if batch and (full or size + len(encoded) > self._batch_bytes):
+            encoded = text.encode("utf-8", "replace")[: self._most["max_text_bytes"]]
+            is_full = len(batch) == min(self._most["batch_size"], self._most_texts)
+            if batch and (is_full or size + len(encoded) > self._most["batch_bytes"]):
                 yield batch
                 batch, size = [], 0
             batch.append(encoded.decode("utf-8", "ignore"))
@@ -92,7 +81,7 @@ class _Hosted:
         if batch:
             yield batch
 
-    def _request(self, batch: list[str], send: Send) -> Vectors:
+    def _embed_batch(self, batch: list[str], send: Send) -> Vectors:
         try:
             with self._slots():
                 answer = send(batch)
@@ -137,7 +126,9 @@ def checked_timeout(timeout: float) -> float:
     return float(timeout)
 
 
-def _key(given: str | None, variables: Sequence[str], *, optional: bool = False) -> str:
+def _find_api_key(
+    given: str | None, variables: Sequence[str], *, optional: bool = False
+) -> str:
     """Return an API key: the given one, or that of the environment."""
     values = [given or ""]
     if given is None:
@@ -156,8 +147,6 @@ def _key(given: str | None, variables: Sequence[str], *, optional: bool = False)
 # Needs the extra `vecall[openai]`, the official SDK. The SDK retries after transient
 # errors (HTTP status 408, 409, 429 or 5xx, a timeout, a broken connection). It waits as
 # `Retry-After` says, else with exponential backoff and jitter.
-
-_FIXED = {"text-embedding-ada-002"}
 
 
 class OpenAIEmbedder(_Hosted):
@@ -218,7 +207,7 @@ class OpenAIEmbedder(_Hosted):
         if encoding_format not in ("base64", "float"):
             raise ConfigError("encoding_format: expected 'base64' or 'float'")
         native = self._native.get(model)
-        if model in _FIXED and dimensions not in (None, native):
+        if model == "text-embedding-ada-002" and dimensions not in (None, native):
             msg = f"dimensions: {model} has {native} and cannot shorten its vectors"
             raise ConfigError(msg)
         super().__init__(
@@ -236,7 +225,7 @@ class OpenAIEmbedder(_Hosted):
             self._body["dimensions"] = self.dimensions
         if encoding_format == "float":
             self._body["encoding_format"] = "float"  # the SDK's default is base64
-        key = _key(api_key, ("OPENAI_API_KEY",), optional=base_url is not None)
+        key = _find_api_key(api_key, ("OPENAI_API_KEY",), optional=base_url is not None)
         timeout, max_retries = checked_timeout(timeout), checked_retries(max_retries)
         with needs_extra(type(self).__name__, "the package openai", "openai"):
             from openai import OpenAI
@@ -252,9 +241,9 @@ class OpenAIEmbedder(_Hosted):
         Raises:
             EmbedderError: The request failed, or its response is invalid.
         """
-        return self._sent(texts, self._send)
+        return self._embed_in_batches(texts, self._request_vectors)
 
-    def _send(self, texts: list[str]) -> list[Any]:
+    def _request_vectors(self, texts: list[str]) -> list[Any]:
         rows = self._client().embeddings.create(input=texts, **self._body).data
         by_index = {row.index: row.embedding for row in rows}
         if len(rows) != len(texts) or by_index.keys() != set(range(len(texts))):
@@ -344,7 +333,7 @@ class GeminiEmbedder(_Hosted):
         self._shortened = (
             None if self.dimensions == self._native.get(model) else self.dimensions
         )
-        key = _key(api_key, _GEMINI_KEYS)
+        key = _find_api_key(api_key, _GEMINI_KEYS)
         milliseconds = max(1, round(checked_timeout(timeout) * 1000))
         with needs_extra(type(self).__name__, "the package google-genai", "gemini"):
             from google.genai import Client, types
@@ -374,7 +363,7 @@ class GeminiEmbedder(_Hosted):
         Raises:
             ConfigError: Neither GEMINI_API_KEY nor GOOGLE_API_KEY is set.
         """
-        return cls(model, api_key=_key(None, _GEMINI_KEYS), **options)
+        return cls(model, api_key=_find_api_key(None, _GEMINI_KEYS), **options)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return float32 (len(texts), dimensions) of norm 1, for memories.
@@ -393,13 +382,13 @@ class GeminiEmbedder(_Hosted):
         return self._embed(texts, _QUERY)
 
     def _embed(self, texts: Sequence[str], task: str) -> Vectors:
-        vectors = self._sent(texts, partial(self._send, task))
+        vectors = self._embed_in_batches(texts, partial(self._request_vectors, task))
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         norms[norms == 0] = 1
         vectors /= norms
         return vectors
 
-    def _send(self, task: str, texts: list[str]) -> list[Any]:
+    def _request_vectors(self, task: str, texts: list[str]) -> list[Any]:
         from google.genai import types
 
         in_words = self._model.removeprefix("models/").startswith(_TASK_AS_PREFIX)
@@ -426,7 +415,10 @@ def _is_retryable_error(error: BaseException) -> bool:
     from google.genai.errors import APIError
 
     if isinstance(error, APIError):
-        return error.code in _RETRIED and (_said(error) or 0.0) <= _LONGEST_WAIT_S
+        return (
+            error.code in _RETRIED
+            and (_requested_wait(error) or 0.0) <= _LONGEST_WAIT_S
+        )
     # The SDK uses one of these two HTTP clients, depending on its version.
     clients = (sys.modules.get("httpx"), sys.modules.get("httpx2"))
     kinds = tuple(client.TransportError for client in clients if client is not None)
@@ -436,12 +428,12 @@ def _is_retryable_error(error: BaseException) -> bool:
 def _retry_wait_seconds(state: Any) -> float:
     from tenacity import wait_exponential_jitter
 
-    said = _said(state.outcome.exception())
+    said = _requested_wait(state.outcome.exception())
     backoff = wait_exponential_jitter(initial=0.5, max=8.0, jitter=0.5)
     return backoff(state) if said is None else said
 
 
-def _said(error: BaseException) -> float | None:
+def _requested_wait(error: BaseException) -> float | None:
     """Return the wait in seconds that the API asks for, or None."""
     response = getattr(error, "response", None)
     said = [getattr(response, "headers", {}).get("retry-after", "")]

@@ -11,8 +11,8 @@ import threading
 import weakref
 import zipfile
 import zlib
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -43,8 +43,6 @@ _PIECES = "sp.model"
 _PARTS = 17  # of the table: row i is in part i modulo 17
 _CHECKSUM = 0xE0D49458  # of what both files hold, in version 0.2.1
 _MOST_AT_ONCE = 4
-
-
 _SHORTEST_NORM = 1e-9
 
 
@@ -298,7 +296,36 @@ class LocalEmbedder:
         return whole
 
 
-class FastEmbedEmbedder:
+class _PackageEmbedder:
+    """Runs the model of another package, one call at a time."""
+
+    __repr__ = model_repr
+
+    _model: Any
+    dimensions: int
+
+    def __init__(self, model_id: str, batch_size: int) -> None:
+        self.model_id = model_id
+        self._batch_size = batch_size
+        self._lock = threading.Lock()
+
+    def _run_model(self, embed: Any, texts: Sequence[str], **options: Any) -> Vectors:
+        with self._lock:
+            rows = list(embed(list(texts), batch_size=self._batch_size, **options))
+        return checked_vectors(rows, len(texts), self.dimensions)
+
+
+@contextmanager
+def _loading(package: str) -> Iterator[None]:
+    """Raise what fails in the block as an error of loading a model."""
+    try:
+        yield
+    except Exception as error:
+        msg = f"{package} could not load the model: {type(error).__name__}"
+        raise EmbedderError(msg) from error
+
+
+class FastEmbedEmbedder(_PackageEmbedder):
     """fastembed's `TextEmbedding` behind the `Embedder` protocol. Thread-safe.
 
     Args:
@@ -314,8 +341,6 @@ class FastEmbedEmbedder:
         EmbedderError: The model could not be loaded.
     """
 
-    __repr__ = model_repr
-
     def __init__(
         self,
         model: Any = "BAAI/bge-small-en-v1.5",
@@ -325,49 +350,32 @@ class FastEmbedEmbedder:
         **options: Any,
     ) -> None:
         """Load the model; download its weights if they are not cached."""
-        self._model = (
-            _fastembed_model(model, options) if isinstance(model, str) else model
-        )
-        name = model if isinstance(model, str) else getattr(model, "model_name", None)
+        self._model, name = model, getattr(model, "model_name", model)
+        if isinstance(model, str):
+            with needs_extra("FastEmbedEmbedder", "the package fastembed", "fastembed"):
+                from fastembed import TextEmbedding
+            listed = TextEmbedding.list_supported_models()
+            if model.lower() not in {each["model"].lower() for each in listed}:
+                expected = "a name of fastembed.TextEmbedding.list_supported_models()"
+                raise ConfigError(f"model: expected {expected}")
+            with _loading("fastembed"):
+                self._model = TextEmbedding(model, **options)
         if model_id is None and not isinstance(name, str):
             msg = "model_id: expected with a model that does not know its own name"
             raise ConfigError(msg)
-        self.model_id = model_id or f"fastembed:{name}"
+        super().__init__(model_id or f"fastembed:{name}", batch_size)
         self.dimensions = int(self._model.embedding_size)
-        self._batch_size = batch_size
-        self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return float32 (len(texts), dimensions), for memories."""
-        return self._embed(self._model.passage_embed, texts)
+        return self._run_model(self._model.passage_embed, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return float32 (len(texts), dimensions), for queries."""
-        return self._embed(self._model.query_embed, texts)
-
-    def _embed(self, method: Any, texts: Sequence[str]) -> Vectors:
-        with self._lock:
-            rows = list(method(list(texts), batch_size=self._batch_size))
-        return checked_vectors(rows, len(texts), self.dimensions)
+        return self._run_model(self._model.query_embed, texts)
 
 
-def _fastembed_model(name: str, options: dict[str, Any]) -> Any:
-    with needs_extra("FastEmbedEmbedder", "the package fastembed", "fastembed"):
-        from fastembed import TextEmbedding
-    known = {model["model"].lower() for model in TextEmbedding.list_supported_models()}
-    if name.lower() not in known:
-        msg = (
-            "model: expected a name of fastembed.TextEmbedding.list_supported_models()"
-        )
-        raise ConfigError(msg)
-    try:
-        return TextEmbedding(name, **options)
-    except Exception as error:
-        msg = f"fastembed could not load the model: {type(error).__name__}"
-        raise EmbedderError(msg) from error
-
-
-class SentenceTransformerEmbedder:
+class SentenceTransformerEmbedder(_PackageEmbedder):
     """A `SentenceTransformer` behind the `Embedder` protocol. Thread-safe.
 
     If a model has separate prompts for queries and documents, each method uses its own
@@ -389,8 +397,6 @@ class SentenceTransformerEmbedder:
         EmbedderError: The model could not be loaded.
     """
 
-    __repr__ = model_repr
-
     def __init__(
         self,
         model: Any = "all-MiniLM-L6-v2",
@@ -401,54 +407,34 @@ class SentenceTransformerEmbedder:
         **options: Any,
     ) -> None:
         """Load the model; download its weights if they are not cached."""
+        self._model = model
         if isinstance(model, str):
-            self._model = _sentence_transformers_model(model, device, options)
-            self.model_id = model_id or f"sentence-transformers:{model}"
-        elif model_id is None:
+            package = "sentence-transformers"
+            who = "SentenceTransformerEmbedder"
+            with needs_extra(who, f"the package {package}", package):
+                from sentence_transformers import SentenceTransformer
+            with _loading(package):
+                self._model = SentenceTransformer(model, device=device, **options)
+            model_id = model_id or f"{package}:{model}"
+        if model_id is None:
             raise ConfigError("model_id: expected with a model object")
-        else:
-            self._model = model
-            self.model_id = model_id
-        # The first name is the newer one.
-        names = ("get_embedding_dimension", "get_sentence_embedding_dimension")
-        measure = next(
-            getattr(self._model, n) for n in names if hasattr(self._model, n)
-        )
-        dimensions = measure()
+        super().__init__(model_id, batch_size)
+        newer = getattr(self._model, "get_embedding_dimension", None)
+        dimensions = (newer or self._model.get_sentence_embedding_dimension)()
         if type(dimensions) is not int:
             raise ConfigError("model: it does not say the dimensions of its vectors")
         self.dimensions = dimensions
-        self._batch_size = batch_size
-        self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return float32 (len(texts), dimensions) of norm 1, for memories."""
-        return self._embed("encode_document", texts)
+        return self._encode("encode_document", texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return float32 (len(texts), dimensions) of norm 1, for queries."""
-        return self._embed("encode_query", texts)
+        return self._encode("encode_query", texts)
 
-    def _embed(self, name: str, texts: Sequence[str]) -> Vectors:
+    def _encode(self, name: str, texts: Sequence[str]) -> Vectors:
         encode = getattr(self._model, name, None) or self._model.encode
-        with self._lock:
-            vectors = encode(
-                list(texts),
-                batch_size=self._batch_size,
-                normalize_embeddings=True,
-                show_progress_bar=False,
-            )
-        return checked_vectors(vectors, len(texts), self.dimensions)
-
-
-def _sentence_transformers_model(
-    name: str, device: str | None, options: dict[str, Any]
-) -> Any:
-    package = "sentence-transformers"
-    with needs_extra("SentenceTransformerEmbedder", f"the package {package}", package):
-        from sentence_transformers import SentenceTransformer
-    try:
-        return SentenceTransformer(name, device=device, **options)
-    except Exception as error:
-        msg = f"{package} could not load the model: {type(error).__name__}"
-        raise EmbedderError(msg) from error
+        return self._run_model(
+            encode, texts, normalize_embeddings=True, show_progress_bar=False
+        )

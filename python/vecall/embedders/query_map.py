@@ -140,17 +140,11 @@ def fit(examples: Sequence[Example]) -> QueryMap:
 
 
 class _Normal(NamedTuple):
-    """An example as float64, with vectors of norm 1.
+    """An example as float64, with vectors of norm 1."""
 
-    Attributes:
-        memories: (n, dim).
-        questions: (m, dim).
-        wanted: (m, n), the target probability of each memory; each row sums to 1.
-    """
-
-    memories: NDArray[np.float64]
-    questions: NDArray[np.float64]
-    wanted: NDArray[np.float64]
+    memories: NDArray[np.float64]  # (n, dim)
+    questions: NDArray[np.float64]  # (m, dim)
+    wanted: NDArray[np.float64]  # (m, n): the target probabilities of the memories
 
     @staticmethod
     def of(example: Example) -> _Normal:

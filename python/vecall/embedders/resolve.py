@@ -31,7 +31,6 @@ _NAMED = {
 NAMES = tuple(_NAMED)
 """The names that `embedder=` accepts; all but the first also as "NAME:MODEL"."""
 
-
 AUTO: Final = "auto"
 """vecall chooses the embedder; see `automatic`."""
 

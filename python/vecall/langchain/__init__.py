@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 
 from vecall.concurrency.join import run_async, run_sync
 from vecall.errors import EmbedderError, InvalidArgumentError, needs_extra
-from vecall.item_collections import ItemLog, opened
+from vecall.item_collections import ItemLog, opened, read_as
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
 from vecall.validation import check_name
@@ -28,9 +27,7 @@ with needs_extra(__name__, "langchain-core", "langchain"):
 
 __all__ = ["VecallChatMessageHistory", "VecallVectorStore"]
 
-
 _PLACE = ("langchain", "history")
-_INLINE = 100  # messages; more are made on another thread
 
 
 class VecallChatMessageHistory(BaseChatMessageHistory):
@@ -65,10 +62,7 @@ class VecallChatMessageHistory(BaseChatMessageHistory):
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return the messages, in order."""
-        values = await run_async(self._log.read())
-        if len(values) > _INLINE:
-            return await asyncio.to_thread(_messages_of, values)
-        return _messages_of(values)
+        return await read_as(self._log, _messages_of)
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages at the end, all or none but what is too large.
@@ -131,8 +125,7 @@ class VecallVectorStore(VectorStore):
         """Open the file, or use a service."""
         self._embedding = embedding
         self._memory, self._owns = opened(memory, app_name, user_id, embedder=None)
-        self._items = self._memory.items.sync
-        self._owner: Any = {"app_name": app_name, "user_id": user_id}
+        self._items = self._memory.sync.user(app_name, user_id).items
         self._namespace = (collection,)
 
     @property
@@ -175,8 +168,7 @@ class VecallVectorStore(VectorStore):
         _check_no_unknown_options(unknown)
         given = list(texts)
         metas = [{} for _ in given] if metadatas is None else list(metadatas)
-        names: list[str | None] = [None] * len(given)
-        names = names if ids is None else list(ids)
+        names: list[str | None] = [None] * len(given) if ids is None else list(ids)
         if not len(given) == len(metas) == len(names):
             msg = "texts, metadatas, ids: must have the same length"
             raise InvalidArgumentError(msg)
@@ -195,23 +187,23 @@ class VecallVectorStore(VectorStore):
             )
             for key, text, meta, vector in zip(keys, given, metas, vectors, strict=True)
         ]
-        self._items.write(puts, **self._owner)
+        self._items.write(puts)
         return keys
 
     def delete(self, ids: list[str] | None = None, **unknown: Any) -> bool | None:
         """Delete documents by id, or all; unknown ids are ignored."""
         _check_no_unknown_options(unknown)
         if ids is None:
-            self._items.delete(self._namespace, **self._owner)
+            self._items.delete(self._namespace)
         else:
             drops = [Drop(self._namespace, key) for key in ids]
-            self._items.write(drops, **self._owner)
+            self._items.write(drops)
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents that exist of some ids."""
         places = [(self._namespace, key) for key in ids]
-        found = self._items.get(places, **self._owner)
+        found = self._items.get(places)
         return [_document_of_item(item) for item in found if item is not None]
 
     def similarity_search(
@@ -238,9 +230,7 @@ class VecallVectorStore(VectorStore):
         self, embedding: list[float], k: int = 4, **options: Any
     ) -> list[Document]:
         """Return the nearest documents to a vector."""
-        return [
-            document for document, _ in self._nearest_documents(embedding, k, **options)
-        ]
+        return [each for each, _ in self._nearest_documents(embedding, k, **options)]
 
     def _nearest_documents(
         self,
@@ -258,7 +248,6 @@ class VecallVectorStore(VectorStore):
             where={"metadata": filter} if filter else None,
             limit=k,
             only_with_vector=True,
-            **self._owner,
         )
         return [(_document_of_item(item), item.score or 0.0) for item in found]
 

@@ -90,13 +90,13 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], T]) -> T:
         """Call the model with memories; store the user's new messages."""
-        return handler(_run_coroutine(self._prepared(request)))
+        return handler(_run_coroutine(self._prepare_request(request)))
 
     async def awrap_model_call(
         self, request: Any, handler: Callable[[Any], Awaitable[T]]
     ) -> T:
         """As `wrap_model_call`."""
-        return await handler(await self._prepared(request))
+        return await handler(await self._prepare_request(request))
 
     def after_agent(self, state: Any, runtime: Any) -> None:
         """Store the texts of the agent."""
@@ -106,9 +106,9 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
         """As `after_agent`."""
         messages = state["messages"]
         last = _last_message_index(messages, _is_of_user)
-        await self._store(runtime, filter(_is_of_agent, messages[last + 1 :]))
+        await self._keep_turns(runtime, filter(_is_of_agent, messages[last + 1 :]))
 
-    async def _prepared(self, request: Any) -> Any:
+    async def _prepare_request(self, request: Any) -> Any:
         """Return a request with memories, after its new messages are stored."""
         messages = request.messages
         self._run.of(request.runtime)  # a run without valid names fails
@@ -122,13 +122,13 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
             text = messages[at].content
             block = await self._run.block(request.runtime, text, others)
         new = messages[_last_message_index(messages, _is_of_agent) + 1 :]
-        await self._store(request.runtime, filter(_is_of_user, new))
+        await self._keep_turns(request.runtime, filter(_is_of_user, new))
         if not block:
             return request
         shown = [*messages[:at], HumanMessage(block), *messages[at:]]
         return request.override(messages=shown)
 
-    async def _store(self, runtime: Any, messages: Iterable[BaseMessage]) -> None:
+    async def _keep_turns(self, runtime: Any, messages: Iterable[BaseMessage]) -> None:
         if self._remember:
             turns = map(_message_as_turn, messages)
             await self._run.remember(runtime, turns, _thread_of(runtime))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Mapping
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +28,6 @@ from vecall.service.memory_service import MemoryService
 from vecall.types import UNSET, Filter, MemoryEntry, Page, Unset
 
 __all__ = ["AsyncMemory", "Memory", "MemoryIdError", "MemoryNotFoundError"]
-
 
 APP = "mem0"
 _PAGE = 1_000
@@ -55,6 +53,8 @@ class AsyncMemory(ClosesOnExit):
         InvalidArgumentError: An invalid name of the app; no file is opened.
     """
 
+    _awaits = True
+
     def __init__(
         self,
         memory: MemoryService | str | Path = "memory.db",
@@ -67,9 +67,8 @@ class AsyncMemory(ClosesOnExit):
         given: object = extract
         if given is not None and not callable(given):
             raise ConfigError("extract: expected a function from messages to facts")
-        self._memory, self._owned = opened(
-            memory, app_name, "anyone", embedder=embedder
-        )
+        self._memory, self._owned = opened(memory, app_name, "any", embedder=embedder)
+        self._service: Any = self._memory if self._awaits else self._memory.sync
         self._app = app_name
         self._extract = extract
 
@@ -123,21 +122,17 @@ class AsyncMemory(ClosesOnExit):
             raise ConfigError("memory_type and prompt are not supported; see extract")
         names = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
         scope = entries.scope_of(names, "add")
-        expires = entries.expiration(expiration_date)
+        expires = entries.checked_date(expiration_date)
         given = entries.messages_of(messages)
         if infer or (infer is None and self._extract is not None):
-            given = await self._fact_messages(given)
+            given = await self._facts_in(given)
         own = {} if metadata is None else metadata
-        made = [
-            entries.entry_of(each, scope, own, timestamp, expires) for each in given
-        ]
-        ids = await self._call(
-            "add_memory", user_id=scope.owner.user_id, memories=made, verbatim=True
-        )
+        new = [entries.entry_of(each, scope, own, timestamp, expires) for each in given]
+        ids = await self._call_user(scope.owner, "add", new, verbatim=True)
         return {
             "results": [
                 {
-                    "id": entries.packed(scope.owner, memory_id),
+                    "id": entries.pack_id(scope.owner, memory_id),
                     "memory": message.text,
                     "event": "ADD",
                     "actor_id": message.actor,
@@ -182,10 +177,10 @@ class AsyncMemory(ClosesOnExit):
             raise InvalidArgumentError("query: must not be blank")
         if entries.checked_count(top_k) == 0:
             return {"results": []}
-        found = await self._call(
-            "search_memory",
-            user_id=scope.owner.user_id,
-            query=query,
+        found = await self._call_user(
+            scope.owner,
+            "search",
+            query,
             top_k=top_k,
             min_confidence=threshold,
             explain=explain,
@@ -200,10 +195,10 @@ class AsyncMemory(ClosesOnExit):
     async def get(self, memory_id: str) -> dict[str, Any] | None:
         """Return one memory; None if there is none with this id."""
         try:
-            owner, own = entries.unpacked(memory_id)
+            owner, own = entries.unpack_id(memory_id)
         except MemoryIdError:
             return None
-        found = await self._found(owner, own)
+        found = await self._find_memory(owner, own)
         return None if found is None else entries.shown(found, owner)
 
     async def get_all(
@@ -250,7 +245,7 @@ class AsyncMemory(ClosesOnExit):
             InvalidArgumentError: Nothing to change, or an invalid value.
             ConflictError: Other updates changed it meanwhile, 100 times.
         """
-        owner, own = entries.unpacked(memory_id)
+        owner, own = entries.unpack_id(memory_id)
         new = data if text is None else text
         set_expiry = not isinstance(expiration_date, Unset)
         if new is None and metadata is None and not set_expiry:
@@ -259,10 +254,10 @@ class AsyncMemory(ClosesOnExit):
         changed: dict[str, Any] = {} if new is None else {"content": new}
         expires = None
         if set_expiry:
-            expires = entries.expiration(expiration_date)
-            changed["valid_until"] = entries.end_of(expires)
+            expires = entries.checked_date(expiration_date)
+            changed["valid_until"] = entries.end_of_day(expires)
         for attempt in range(1, _ATTEMPTS + 1):
-            entry = await self._found(owner, own)
+            entry = await self._find_memory(owner, own)
             if entry is None:
                 raise entries.not_found()
             if metadata is not None or set_expiry:
@@ -270,14 +265,8 @@ class AsyncMemory(ClosesOnExit):
                     entry, metadata, expires, set_expiry
                 )
             try:
-                await self._call(
-                    "update_memory",
-                    user_id=owner.user_id,
-                    memory_id=own,
-                    if_version=entry.version,
-                    verbatim=True,
-                    **changed,
-                )
+                changed["if_version"] = entry.version
+                await self._call_user(owner, "update", own, verbatim=True, **changed)
                 break
             except NotFoundError:
                 raise entries.not_found() from None
@@ -292,8 +281,8 @@ class AsyncMemory(ClosesOnExit):
         Raises:
             MemoryNotFoundError: There is none with this id.
         """
-        owner, own = entries.unpacked(memory_id)
-        if not await self._call("delete_memory", user_id=owner.user_id, memory_id=own):
+        owner, own = entries.unpack_id(memory_id)
+        if not await self._call_user(owner, "delete", own):
             raise entries.not_found()
         return {"message": "Memory deleted successfully!"}
 
@@ -311,35 +300,39 @@ class AsyncMemory(ClosesOnExit):
         scope, wanted = entries.scope_and_filter(
             {name: value for name, value in names.items() if value is not None}
         )
-        user = scope.owner.user_id
         if wanted is None or scope.owner.kind == "run_id":
-            await self._call("delete_user", user_id=user, forget=True)
+            await self._call_user(scope.owner, "delete_all", forget=True)
         else:
-            await self._call("delete_where", user_id=user, filter=wanted)
+            await self._call_user(scope.owner, "delete_where", wanted)
         return {"message": "Memories deleted successfully!"}
 
     async def history(self, memory_id: str) -> list[dict[str, Any]]:
         """Return the changes of a memory, oldest first; none of a deleted one."""
         try:
-            owner, own = entries.unpacked(memory_id)
-            found = await self._call(
-                "memory_history", user_id=owner.user_id, memory_id=own
-            )
+            owner, own = entries.unpack_id(memory_id)
+            found = await self._call_user(owner, "history", own)
         except (NotFoundError, MemoryIdError):
             return []
-        return entries.changes(found, memory_id)
+        return entries.to_history(found, memory_id)
 
     async def reset(self) -> None:
         """Delete all memories of the app permanently."""
-        await self._call("admin.delete_app", confirm=True, forget=True)
+        delete_app = self._service.admin.delete_app
+        await self._finish(delete_app(app_name=self._app, confirm=True, forget=True))
 
     def close(self) -> None:
         """Close the file, if this object opened it."""
         if self._owned:
             self._memory.close()
 
-    async def _call(self, method: str, **arguments: Any) -> Any:
-        return await attrgetter(method)(self._memory)(app_name=self._app, **arguments)
+    async def _call_user(
+        self, owner: entries.Owner, method: str, *args: Any, **options: Any
+    ) -> Any:
+        user = self._service.user(self._app, owner.user_id)
+        return await self._finish(getattr(user, method)(*args, **options))
+
+    async def _finish(self, answer: Any) -> Any:
+        return await answer if self._awaits else answer
 
     async def _extract_facts(self, messages: list[dict[str, Any]]) -> object:
         extract = cast("Extract", self._extract)
@@ -348,28 +341,21 @@ class AsyncMemory(ClosesOnExit):
         found = await asyncio.to_thread(extract, messages)
         return await found if inspect.isawaitable(found) else found
 
-    async def _found(self, owner: entries.Owner, memory_id: str) -> MemoryEntry | None:
-        call = self._call("get_memories", user_id=owner.user_id, memory_ids=[memory_id])
-        (found,) = await call
+    async def _find_memory(self, owner: entries.Owner, own: str) -> MemoryEntry | None:
+        (found,) = await self._call_user(owner, "get_many", [own])
         return cast("MemoryEntry | None", found)
 
     async def _matching_memories(
         self, owner: entries.Owner, wanted: Filter | None, most: int
     ) -> list[MemoryEntry]:
         def page(cursor: str | None, limit: int) -> Awaitable[Page[MemoryEntry]]:
-            return self._call(
-                "list_memories",
-                user_id=owner.user_id,
-                cursor=cursor,
-                limit=limit,
-                filter=wanted,
+            return self._call_user(
+                owner, "list", cursor=cursor, limit=limit, filter=wanted
             )
 
         return [each async for new in in_pages(page, _PAGE, most) for each in new]
 
-    async def _fact_messages(
-        self, given: list[entries.Message]
-    ) -> list[entries.Message]:
+    async def _facts_in(self, given: list[entries.Message]) -> list[entries.Message]:
         if self._extract is None:
             raise ConfigError(
                 "infer: needs a model; give extract=, a function from messages to "
@@ -384,8 +370,7 @@ class AsyncMemory(ClosesOnExit):
 class _Blocking(AsyncMemory):
     """Calls the service's blocking methods, so that no method ever waits."""
 
-    async def _call(self, method: str, **arguments: Any) -> Any:
-        return attrgetter(method)(self._memory.sync)(app_name=self._app, **arguments)
+    _awaits = False
 
     async def _extract_facts(self, messages: list[dict[str, Any]]) -> object:
         found = cast("Extract", self._extract)(messages)

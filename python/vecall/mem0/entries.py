@@ -8,11 +8,12 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import date
 from typing import Any
 
-from vecall.clock import to_seconds, utc_seconds
+from vecall.clock import DAY_S, to_iso, to_seconds, utc_seconds
 from vecall.content import text_parts
 from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
 from vecall.ingest.parts import speaker_of
@@ -58,17 +59,11 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The owner of a call, and the names that narrow it.
+    """The owner of a call, and the names that narrow it; None for any."""
 
-    Attributes:
-        owner: The user, else the agent, else the run.
-        agent_id: The agent of a user's memories; None for any.
-        run_id: The run, which is the session; None for any.
-    """
-
-    owner: Owner
-    agent_id: str | None
-    run_id: str | None
+    owner: Owner  # the user, else the agent, else the run
+    agent_id: str | None  # of a user's memories
+    run_id: str | None  # which is the session
 
 
 def scope_of(names: Mapping[str, Any], where: str) -> Scope:
@@ -82,13 +77,13 @@ def scope_of(names: Mapping[str, Any], where: str) -> Scope:
     raise InvalidArgumentError(msg)
 
 
-def packed(owner: Owner, memory_id: str) -> str:
+def pack_id(owner: Owner, memory_id: str) -> str:
     """Return the id for callers."""
     name = base64.urlsafe_b64encode(owner.name.encode()).decode().rstrip("=")
     return f"{_SHORT[owner.kind]}.{name}.{memory_id}"
 
 
-def unpacked(memory_id: object) -> tuple[Owner, str]:
+def unpack_id(memory_id: object) -> tuple[Owner, str]:
     """Return the owner and vecall's id of an id for callers."""
     parts = memory_id.split(".", 2) if isinstance(memory_id, str) else []
     if len(parts) == 3 and parts[0] in _LONG and parts[2]:
@@ -173,23 +168,22 @@ def entry_of(
     expires: str | None,
 ) -> MemoryEntry:
     """Return the memory of a message, with an id of its own."""
-    own: dict[str, Any] = {ROLE: message.role}
-    for name, value in (
-        (AGENT, scope.agent_id),
-        (RUN, scope.run_id),
-        (ACTOR, message.actor),
-        (EXPIRES, expires),
-    ):
-        if value is not None:
-            own[name] = value
+    own = {
+        ROLE: message.role,
+        AGENT: scope.agent_id,
+        RUN: scope.run_id,
+        ACTOR: message.actor,
+        EXPIRES: expires,
+    }
+    given = {name: value for name, value in own.items() if value is not None}
     return MemoryEntry(
         message.text,
         id=uuid.uuid4().hex,
         author=message.actor or message.role,
         session_id=scope.run_id,
         timestamp=None if timestamp is None else utc_seconds(timestamp, "timestamp"),
-        valid_until=end_of(expires),
-        custom_metadata={**prefixed(metadata), **own},
+        valid_until=end_of_day(expires),
+        custom_metadata={**prefixed(metadata), **given},
     )
 
 
@@ -204,28 +198,23 @@ def prefixed(metadata: object) -> dict[str, Any]:
     return {PREFIX + key: value for key, value in metadata.items()}
 
 
-def expiration(given: object) -> str | None:
+def checked_date(given: object) -> str | None:
     """Return a date as YYYY-MM-DD."""
     if given is None:
         return None
-    if isinstance(given, datetime):
-        return given.date().isoformat()
-    if isinstance(given, date):
-        return given.isoformat()
-    try:
+    if isinstance(given, date):  # a datetime is one
+        return date.isoformat(given)
+    with suppress(ValueError):
         if isinstance(given, str):
             return date.fromisoformat(given).isoformat()
-    except ValueError:
-        pass
     raise InvalidArgumentError("expiration_date: expected a date as YYYY-MM-DD")
 
 
-def end_of(day: str | None) -> float | None:
+def end_of_day(day: str | None) -> float | None:
     """Return the end of a day in UTC, in seconds since 1970."""
     if day is None:
         return None
-    start = datetime.combine(date.fromisoformat(day), datetime.min.time())
-    return (start.replace(tzinfo=timezone.utc) + timedelta(days=1)).timestamp()
+    return utc_seconds(day, EXPIRES) + DAY_S
 
 
 def changed_metadata(
@@ -250,7 +239,7 @@ def shown(entry: MemoryEntry, owner: Owner, *, explain: bool = False) -> dict[st
         if key.startswith(PREFIX)
     }
     found: dict[str, Any] = {
-        "id": packed(owner, str(entry.id)),
+        "id": pack_id(owner, str(entry.id)),
         "memory": entry.text,
         "hash": hashlib.md5(
             entry.text.encode("utf-8", "surrogatepass"), usedforsecurity=False
@@ -269,7 +258,7 @@ def shown(entry: MemoryEntry, owner: Owner, *, explain: bool = False) -> dict[st
     return found
 
 
-def changes(revisions: Sequence[Revision], memory_id: str) -> list[dict[str, Any]]:
+def to_history(revisions: Sequence[Revision], memory_id: str) -> list[dict[str, Any]]:
     """Return a memory's revisions in the form of mem0's history, oldest first."""
     rows: list[dict[str, Any]] = []
     before: str | None = None
@@ -301,9 +290,7 @@ def _created_at_text(entry: MemoryEntry) -> str | None:
 
 
 def _iso_time(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat()
+    return None if seconds is None else to_iso(seconds)
 
 
 _OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains")
@@ -317,16 +304,10 @@ _METADATA = "metadata."
 def scope_and_filter(filters: object) -> tuple[Scope, Filter | None]:
     """Return the scope of filters, and the filter within it.
 
-    Args:
-        filters: As in mem0: names, and keys of the metadata with a value, with "*" for
-            any value or with operators; `created_at` and `updated_at` with times;
-            "AND", "OR" and "NOT" with lists of such filters. Names are at the top or in
-            an "AND". A key that has the name of another field is "metadata.NAME".
-
-    Raises:
-        InvalidArgumentError: No name, two different names of one kind, an operator that
-            vecall does not have ("icontains"), a name of results that no filter has,
-            or an invalid form.
+    Filters have, as in mem0, names, and keys of the metadata with a value, with "*" for
+    any value or with operators; `created_at` and `updated_at` with times; "AND", "OR"
+    and "NOT" with lists of such filters. Names are at the top or in an "AND". A key
+    that has the name of another field is "metadata.NAME".
     """
     names: dict[str, Any] = {}
     wanted = _conditions_of_filters(filters, names)
@@ -358,7 +339,7 @@ def _conditions_of_filters(
             whole: dict[str, Any] = {"$or": parts}
             wanted.append(whole if key == "OR" else {"$not": whole})
         elif key in KINDS:
-            _name(key, value, names)
+            _note_owner_name(key, value, names)
         elif not isinstance(key, str) or key.startswith("$"):
             msg = "filters: expected names as keys, or AND, OR and NOT"
             raise InvalidArgumentError(msg)
@@ -381,7 +362,7 @@ def _checked_filter_list(value: object) -> list[Any]:
     return value
 
 
-def _name(key: str, value: object, names: dict[str, Any] | None) -> None:
+def _note_owner_name(key: str, value: object, names: dict[str, Any] | None) -> None:
     if names is None or isinstance(value, Mapping) or value == "*":
         msg = f"filters: {key} takes one name, at the top or in AND"
         raise InvalidArgumentError(msg)
@@ -444,10 +425,7 @@ def checked_count(top_k: object) -> int:
 
 
 def refuse_unsupported(
-    names: Mapping[str, object],
-    rerank: bool,
-    reference_date: object,
-    show_expired: bool,
+    names: Mapping[str, object], rerank: bool, reference_date: object, expired: bool
 ) -> None:
     """Refuse what mem0 also refuses, and what vecall does not support."""
     if "limit" in names:
@@ -457,6 +435,6 @@ def refuse_unsupported(
             "user_id, agent_id and run_id belong into filters; other arguments are "
             "top_k, filters, threshold and explain"
         )
-    if rerank or reference_date is not None or show_expired:
+    if rerank or reference_date is not None or expired:
         msg = "rerank, reference_date and show_expired are not supported"
         raise InvalidArgumentError(msg)

@@ -22,7 +22,6 @@ with needs_extra(__name__, "pydantic-ai", "pydantic-ai"):
 
 __all__ = ["Name", "VecallMemory"]
 
-
 _INSTRUCTIONS = (
     "You have a long-term memory of this user. Use its tools when earlier "
     "conversations may help."
@@ -132,7 +131,7 @@ class VecallMemory(AbstractCapability[Any]):
         turns = [("user", text) for text in prompts if text]
         if isinstance(result.output, str):
             turns.append(("assistant", result.output))
-        await self._store(ctx, turns)
+        await self._remember_turns(ctx, turns)
         return result
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
@@ -142,16 +141,16 @@ class VecallMemory(AbstractCapability[Any]):
         except (Exception, asyncio.CancelledError):
             if ctx.run_id not in self._finished:
                 text = _text_of(ctx.prompt)
-                await self._store(ctx, [("user", text)])
+                await self._remember_turns(ctx, [("user", text)])
             raise
         finally:
             self._finished.discard(ctx.run_id)
 
-    async def _store(self, ctx: RunContext[Any], turns: list[tuple[str, str]]) -> None:
+    async def _remember_turns(
+        self, ctx: RunContext[Any], turns: list[tuple[str, str]]
+    ) -> None:
         if self._remember:
-            events = (
-                Event(text, author=author) for author, text in turns if text.strip()
-            )
+            events = (Event(text, author=who) for who, text in turns if text.strip())
             await self._run.remember(ctx, events, _conversation_of(ctx))
 
 

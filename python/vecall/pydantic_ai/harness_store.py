@@ -12,6 +12,7 @@ import re
 import uuid
 import zlib
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from vecall.errors import (
@@ -21,7 +22,6 @@ from vecall.errors import (
     LimitExceededError,
     needs_extra,
 )
-from vecall.limits import Owner
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
 
@@ -36,56 +36,10 @@ with needs_extra(__name__, "pydantic-ai-harness", "pydantic-ai-harness"):
         MemorySearchResult,
     )
 
-
 _DOTS = "..."
 
 
-def search_files(
-    prefix: str,
-    files: Mapping[str, str],
-    query: str,
-    *,
-    limit: int,
-    max_files: int,
-    max_chars: int,
-    max_file_chars: int,
-) -> MemorySearchResult:
-    """Return the files that have words of a query, best first; see the store.
-
-    The score is the number of occurrences of the words, without regard to case; those
-    in the name count twice.
-    """
-    words = query.lower().split()
-    names = sorted(files)
-    truncated = len(names) > max_files
-    ranked: list[tuple[int, str]] = []
-    for name in names[:max_files]:
-        content = files[name]
-        truncated = truncated or len(content) > max_file_chars
-        text, title = content[:max_file_chars].lower(), name.lower()
-        score = sum(text.count(word) + 2 * title.count(word) for word in words)
-        if score:
-            ranked.append((-score, name))
-    ranked.sort()
-    matches: list[MemorySearchMatch] = []
-    left = max_chars
-    for rank, name in ranked[:limit]:
-        room = left - len(name)
-        if room <= 0:
-            break
-        snippet = _snippet_around_words(files[name][:max_file_chars], words, room)
-        matches.append(
-            MemorySearchMatch(path=prefix + name, snippet=snippet, score=float(-rank))
-        )
-        left = room - len(snippet)
-    return MemorySearchResult(
-        matches=matches,
-        scanned=min(len(names), max_files),
-        truncated=truncated or len(ranked) > len(matches),
-    )
-
-
-def _snippet_around_words(content: str, words: list[str], size: int) -> str:
+def _snippet_around(content: str, words: list[str], size: int) -> str:
     """Return the part of a text around the first word that it has."""
     if len(content) <= size:
         return content
@@ -104,7 +58,8 @@ _FILES = ("pydantic-ai", "files")  # and the segments of the path, but the last 
 _RECEIPTS = ("pydantic-ai", "receipts")
 _MOST_RECEIPTS = 1_024
 _PRUNE_ONE_IN = 64  # operations
-_PAGE = 10_000  # items of one call of `find`, and its maximum offset
+_PRUNED = 10_000  # receipts
+_MOST_FILES = 20_000  # of a listing
 _MOST_METADATA = 4_096  # characters of their JSON
 _SEGMENT = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
@@ -140,9 +95,7 @@ class VecallMemoryStore:
 
     def __init__(self, memory: MemoryService, app_name: str, user_id: str) -> None:
         """Bind the store to one user."""
-        user = memory.user(app_name, user_id)
-        self._items = memory.items
-        self._whose = Owner(app_name=user.app_name, user_id=user.user_id)
+        self._items = memory.user(app_name, user_id).items
 
     async def read(self, path: str, *, max_chars: int) -> MemoryFile | None:
         """Return the beginning of a file; None if there is none.
@@ -152,7 +105,7 @@ class VecallMemoryStore:
             max_chars: Maximum number of characters of the content.
         """
         _check_positive(max_chars, "max_chars")
-        (item,) = await self._items.get([_place_of(path)], **self._whose)
+        (item,) = await self._items.get([_place_of(path)])
         if item is None:
             return None
         content: str = item.value["content"]
@@ -170,7 +123,7 @@ class VecallMemoryStore:
         Raises:
             ReusedOperationError: The operation had other arguments.
         """
-        (receipt,) = await self._items.get([_receipt_of(operation)], **self._whose)
+        (receipt,) = await self._items.get([_receipt_of(operation)])
         return _replayed_mutation(receipt, operation)
 
     async def write(
@@ -274,23 +227,46 @@ class VecallMemoryStore:
             max_file_chars: Number of characters of each file that are searched.
         """
         found = await self._starting_with(prefix)
-        if not query.split() or min(limit, max_files, max_chars, max_file_chars) <= 0:
+        words = query.lower().split()
+        if not words or min(limit, max_files, max_chars, max_file_chars) <= 0:
             return MemorySearchResult(matches=[], scanned=0, truncated=False)
-        names = {
+        files = {
             path.removeprefix(prefix): item.value["content"]
-            for path, item in found.items()
+            for path, item in sorted(found.items())
             if "/" not in path.removeprefix(prefix)
         }
-        return await asyncio.to_thread(
-            search_files,
-            prefix,
-            names,
-            query,
-            limit=limit,
-            max_files=max_files,
-            max_chars=max_chars,
-            max_file_chars=max_file_chars,
-        )
+
+        def rank() -> MemorySearchResult:
+            """Count the words, without regard to case; those in a name twice."""
+            is_cut = len(files) > max_files
+            ranked: list[tuple[int, str]] = []
+            for name, content in islice(files.items(), max_files):
+                is_cut = is_cut or len(content) > max_file_chars
+                text, title = content[:max_file_chars].lower(), name.lower()
+                score = sum(text.count(word) + 2 * title.count(word) for word in words)
+                if score:
+                    ranked.append((-score, name))
+            ranked.sort()
+            matches: list[MemorySearchMatch] = []
+            left = max_chars
+            for rank, name in ranked[:limit]:
+                room = left - len(name)
+                if room <= 0:
+                    break
+                snippet = _snippet_around(files[name][:max_file_chars], words, room)
+                matches.append(
+                    MemorySearchMatch(
+                        path=prefix + name, snippet=snippet, score=float(-rank)
+                    )
+                )
+                left = room - len(snippet)
+            return MemorySearchResult(
+                matches=matches,
+                scanned=min(len(files), max_files),
+                truncated=is_cut or len(ranked) > len(matches),
+            )
+
+        return await asyncio.to_thread(rank)
 
     async def _change_file(
         self,
@@ -301,7 +277,7 @@ class VecallMemoryStore:
     ) -> MemoryMutation:
         place = _place_of(path)
         places = [place] if operation is None else [place, _receipt_of(operation)]
-        found = await self._items.get(places, **self._whose)
+        found = await self._items.get(places)
         done = None if operation is None else _replayed_mutation(found[1], operation)
         if done is not None:
             return done
@@ -323,7 +299,7 @@ class VecallMemoryStore:
             }
             changes.append(Put(*_receipt_of(operation), receipt, if_version=0))
         try:
-            await self._items.write(changes, **self._whose)
+            await self._items.write(changes)
         except ConflictError:
             # Another call was faster: with this operation, or with this file.
             done = None if operation is None else await self.get_operation(operation)
@@ -338,29 +314,20 @@ class VecallMemoryStore:
         """Delete old receipts, after one in 64 operations."""
         if zlib.crc32(_receipt_of(operation)[1].encode()) % _PRUNE_ONE_IN:
             return
-        old = await self._items.find(
-            _RECEIPTS, limit=_PAGE, offset=_MOST_RECEIPTS, **self._whose
-        )
+        old = await self._items.find(_RECEIPTS, limit=_PRUNED, offset=_MOST_RECEIPTS)
         drops = [Drop(item.namespace, item.key) for item in old]
-        await self._items.write(drops, **self._whose)
+        await self._items.write(drops)
 
     async def _starting_with(self, prefix: str) -> dict[str, Item]:
         """Return the files whose path starts with a prefix, in the order of writes."""
         if prefix:
             _segments_of(prefix.removesuffix("/"))
-        directory = prefix.split("/")[:-1]
-        files: list[Item] = []
-        for offset in (0, _PAGE):
-            page = await self._items.find(
-                (*_FILES, *directory), limit=_PAGE, offset=offset, **self._whose
-            )
-            files += page
-            if len(page) < _PAGE:
-                break
-        else:
+        directory = (*_FILES, *prefix.split("/")[:-1])
+        if await self._items.count(directory) > _MOST_FILES:
             raise LimitExceededError("prefix: over 20,000 files in its directory")
         paths = {
-            "/".join([*item.namespace[len(_FILES) :], item.key]): item for item in files
+            "/".join([*item.namespace[len(_FILES) :], item.key]): item
+            for item in await self._items.find_all(directory)
         }
         return {path: paths[path] for path in paths if path.startswith(prefix)}
 
