@@ -134,9 +134,8 @@ class StoreSnapshot(RecordSnapshot):
 
     data: bytes = b""  # the engine's bytes
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
-        change = RecordSnapshot.write(self, partition)
+    def _write(self, partition: PartitionWriter) -> Change:
+        change = RecordSnapshot._write(self, partition)
         if self.is_recorded:
             part, execute = self.tag.part, partition.connection.execute
             execute("DELETE FROM snap WHERE part = ?", (part,))

@@ -46,11 +46,7 @@ from vecall.store.transaction import (
     select_in,
 )
 from vecall.store.writes import history
-from vecall.store.writes.delete import (
-    delete_rows,
-    delete_stale_passages,
-    rows_of_session,
-)
+from vecall.store.writes.delete import delete_other_turns, delete_stale_passages
 from vecall.store.writes.partition_writer import (
     NEXT_VECTORS,
     PartitionWriter,
@@ -62,13 +58,7 @@ from vecall.store.writes.partition_writer import (
     supersede,
 )
 from vecall.store.writes.quota import UserQuota, evict
-from vecall.store.writes.sessions import (
-    LAST_POSITION,
-    NO_PLACES,
-    Places,
-    mark_turns_done,
-    positions_of,
-)
+from vecall.store.writes.sessions import LAST_POSITION, Positions, mark_turns_done
 
 # Idempotency keys: a repeated call is executed once.
 
@@ -282,25 +272,19 @@ class AddMemories(UserJob):
         removed = list(hidden.deleted)
         if not self.edit and (changed or self.replace is not None):
             removed += self._remove_others(partition, changed)
-        places, written = NO_PLACES, list[RowWithVector]()
-        if turns := list(filter(_IS_ORDERED, drafts.values())):
-            places = positions_of(partition, turns, {**stored, **hidden.same})
-            written = rewrite_positions(partition, places.moved, hidden.same)
+        turns = list(filter(_IS_ORDERED, drafts.values()))
+        places = Positions(partition, turns, {**stored, **hidden.same})
+        written = rewrite_positions(partition, places.moved, hidden.same)
         news = drafts
         if outdated:
             news = {id_: drafts[id_] for id_ in drafts if id_ not in outdated}
         stored |= hidden.replaced
         put = self._put(partition, news, stored, places, hidden.replaced)
         removed += self._replace_older(partition, put, folded, written)
-        done = Waits() if self.done is None else mark_turns_done(partition, *self.done)
-        if self.bounds is not None:
-            less = Waits(-done.turns, -done.nbytes)
-            removed += evict(partition, self.bounds, written, less)
+        less = Waits() if self.done is None else mark_turns_done(partition, *self.done)
+        removed += evict(partition, self.bounds, written, less)
         if record is not None:
             record.store(list(drafts))
-        partition.finish()
-        if gone := set(removed):
-            written = [entry for entry in written if entry.row.rid not in gone]
         return partition.changed(written, removed, list(drafts))
 
     def _first_reads(self, connection: Transaction, part: int) -> Iterator[Statement]:
@@ -383,10 +367,7 @@ class AddMemories(UserJob):
         stale = delete_stale_passages(partition, changed, ids, self.rights)
         if self.replace is None:
             return stale
-        turns = rows_of_session(partition, self.replace, self.rights)
-        gone = [turn for turn in turns if turn.id not in ids]
-        delete_rows(partition, gone)
-        return [*stale, *(turn.rid for turn in gone)]
+        return stale + delete_other_turns(partition, self.replace, ids, self.rights)
 
     def _replace_older(
         self,
@@ -423,13 +404,12 @@ class AddMemories(UserJob):
         partition: PartitionWriter,
         drafts: dict[str, Draft],
         stored: dict[str, history.ExistingRow],
-        places: Places,
+        places: Positions,
         hidden: Collection[str] = (),
     ) -> list[tuple[Draft, RowWithVector]]:
         """Write the drafts that differ from their rows; return them with their rows.
 
-        The places are those of `positions_of`. Of a stored row among `hidden` the
-        memory gets the id alone.
+        Of a stored row among `hidden` the memory gets the id alone.
         """
         inserts: list[tuple[Any, ...]] = []
         put = []
@@ -509,7 +489,7 @@ class AddMemories(UserJob):
         if self.edit:
             row = row._replace(valid_until=draft.valid_until)
         names = COLUMNS.replace("rid, ", "", 1) + ", " + history.REST
-        partition.connection.execute(
+        partition.execute(
             f"UPDATE mem SET {names.replace(',', ' = ?,')} = ?, state = ? "
             "WHERE rid = ?",
             (
@@ -520,7 +500,7 @@ class AddMemories(UserJob):
             ),
         )
         if old.state == "archived":
-            partition.connection.execute(
+            partition.execute(
                 "DELETE FROM replaced WHERE part = ? AND id = ?",
                 (partition.id, draft.id),
             )

@@ -22,7 +22,6 @@ from vecall.store.rows import (
 )
 from vecall.store.transaction import (
     Transaction,
-    enter,
     execute_in,
     insert_many,
     leave,
@@ -30,9 +29,10 @@ from vecall.store.transaction import (
     set_fact,
 )
 from vecall.store.values import ItemRow, item_checksum, with_checksum
-from vecall.store.writes.delete import RowToDelete, delete_partition, delete_rows
-from vecall.store.writes.items import ImportedItems
+from vecall.store.writes.delete import delete_memories, delete_partition
+from vecall.store.writes.items import import_items
 from vecall.store.writes.partition_writer import (
+    NO_USER,
     PartitionWriter,
     UserJob,
     Waits,
@@ -83,31 +83,25 @@ class ImportLines(UserJob):
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
-        self._written, self._removed, self._ids = [], [], []
-        self._known = None
+        self._written, self._removed, self._ids, self._known = [], [], [], None
         require_active(connection, self.model)
         partition = PartitionWriter(connection, self.app, self.user, create=True)
         partition.reveal()
         if not partition.seq:
-            connection.execute(
-                "UPDATE part SET created_at = ? WHERE id = ?",
-                (self.created_at, partition.id),
-            )
+            own = (self.created_at, partition.id)
+            partition.execute("UPDATE part SET created_at = ? WHERE id = ?", own)
         if self.bounds is not None:
             waits_of(partition)  # what waits is counted before it grows
         sizes = []
-        take = {
-            "mem": self._memory,
-            "tomb": self._tombstone,
-            "hist": _store_history_entry,
+        write = {
+            "mem": self._write_memory,
+            "tomb": self._write_tombstone,
+            "hist": _write_history_entry,
         }
-        items = ImportedItems(partition)
         for kind, values in self.lines:
-            if kind == "item":
-                items.take(values)
-                continue
-            if kind in take:
-                take[kind](partition, values)
+            if kind in write:
+                write[kind](partition, values)
+            if kind in write or kind == "item":
                 continue
             if kind == "told" and seen_turn_ids_of_partition(
                 connection, partition.id, values["session"], [values["id"]]
@@ -115,38 +109,28 @@ class ImportLines(UserJob):
                 continue  # deleted in this file, and its id possibly hidden since
             names = ("part", *EXPORTED_TABLES[kind])
             row = {**dict.fromkeys(names), **values, "part": partition.id}
-            if not self._is_wanted(partition, kind, row):
-                continue
-            came = connection.execute(
+            if kind in _ONLY_IF:
+                query, keys = _ONLY_IF[kind]
+                if not partition.execute(query, [row[key] for key in keys]).fetchone():
+                    continue
+            came = partition.execute(
                 f"INSERT INTO {kind} ({', '.join(names)}) "
                 f"VALUES ({', '.join('?' * len(names))}) ON CONFLICT DO NOTHING",
                 [row[name] for name in names],
             ).rowcount
             if kind == "told" and came and values.get("event"):
                 sizes.append(len(values["event"].encode()))
-        self.items = items.finish()
+        items = [values for kind, values in self.lines if kind == "item"]
+        self.items = import_items(partition, items)
         more = Waits(len(sizes), sum(sizes))
         add_waits(partition, more)
-        if self.bounds is not None:
-            self._removed += evict(partition, self.bounds, self._written, more)
-        partition.finish()
-        gone = set(self._removed)
-        indexed = [entry for entry in self._written if entry.row.rid not in gone]
-        return partition.changed(indexed, self._removed, self._ids)
+        self._removed += evict(partition, self.bounds, self._written, more)
+        return partition.changed(self._written, self._removed, self._ids)
 
-    @staticmethod
-    def _is_wanted(
-        partition: PartitionWriter, kind: str, row: Mapping[str, Any]
-    ) -> bool:
-        """Whether a line is inserted, by the condition of its table."""
-        if kind not in _ONLY_IF:
-            return True
-        query, names = _ONLY_IF[kind]
-        found = partition.connection.execute(query, [row[name] for name in names])
-        return found.fetchone() is not None
-
-    def _memory(self, partition: PartitionWriter, values: Mapping[str, Any]) -> None:
-        execute = partition.connection.execute
+    def _write_memory(
+        self, partition: PartitionWriter, values: Mapping[str, Any]
+    ) -> None:
+        execute = partition.execute
         id_, state = values["id"], values["state"]
         mine = (partition.id, id_)
         if self.restore:
@@ -194,21 +178,21 @@ class ImportLines(UserJob):
         else:
             self._removed.append(rid)
 
-    def _tombstone(self, partition: PartitionWriter, values: Mapping[str, Any]) -> None:
-        execute = partition.connection.execute
+    def _write_tombstone(
+        self, partition: PartitionWriter, values: Mapping[str, Any]
+    ) -> None:
         if is_key(values["id"]):
             add_key(partition.connection, partition.id, values["id"], values["at"])
             self._known = None
             return
         mine = (partition.id, values["id"])
         id_ = self._id_of(partition, values["id"])
-        old = execute(_KNOWN, (partition.id, id_)).fetchone()
+        old = partition.execute(_KNOWN, (partition.id, id_)).fetchone()
+        if old is not None and old[1] > values["at"]:
+            return
         if old is not None:
-            if old[1] > values["at"]:
-                return
-            delete_rows(partition, [RowToDelete(old[0], id_, old[2], old[3])])
-            self._removed.append(old[0])
-        execute(
+            self._removed += delete_memories(partition, [id_])
+        partition.execute(
             "INSERT INTO tomb (part, id, at, why) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (part, id) DO UPDATE SET at = max(tomb.at, excluded.at), "
             "why = CASE WHEN tomb.why IS NULL THEN NULL ELSE excluded.why END",
@@ -221,8 +205,7 @@ class ImportLines(UserJob):
             return id_
         if self._known is None:
             query = "SELECT id FROM mem WHERE part = ?"
-            found = partition.connection.execute(query, (partition.id,)).fetchall()
-            ids = [known for (known,) in found]
+            ids = [known for (known,) in partition.execute(query, (partition.id,))]
             self._known = forms_of(partition.connection, partition.id, ids)
         return self._known.get(id_, id_)
 
@@ -246,17 +229,17 @@ def _as_used_here(connection: Transaction, row: Row) -> Row:
     return row
 
 
-def _store_history_entry(partition: PartitionWriter, values: Mapping[str, Any]) -> None:
+def _write_history_entry(partition: PartitionWriter, values: Mapping[str, Any]) -> None:
     """Store an entry of a memory's history, unless the file has it."""
     entry = [values.get(name) for name in EXPORTED_TABLES["hist"]]
-    known = partition.connection.execute(
+    known = partition.execute(
         "SELECT 1 FROM hist WHERE part = ? AND id = ? AND at = ? AND op = ? "
         "AND old IS ?",
         (partition.id, *entry[:4]),
     )
     if known.fetchone() is None:
         partition.seq += 1
-        partition.connection.execute(
+        partition.execute(
             "INSERT INTO hist (part, seq, id, at, op, old, expires_at) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
             (partition.id, partition.seq, *entry),
@@ -295,16 +278,17 @@ class CopyPartition:
         """Do it inside a transaction."""
         self.is_written = False
         names = self.copied.names
-        known = self._enter(connection)
-        if _has_rows(connection, known.id):
+        partition = PartitionWriter(connection, self.app, self.user, create=True)
+        any_row = "SELECT 1 FROM {} WHERE part = ? LIMIT 1"
+        if any(
+            partition.execute(any_row.format(table), (partition.id,)).fetchone()
+            for table in TABLES
+        ):
             if not self.replace:
-                return Change(
-                    self.app, self.user, known.id, known.seq, known.seq,
-                    head_before=known.head, head=known.head,
-                )  # fmt: skip
-            delete_partition(connection, known.id)
-            known = self._enter(connection)
-        self.part = known.id
+                return partition.changed()
+            delete_partition(connection, partition.id)
+            partition = PartitionWriter(connection, self.app, self.user, create=True)
+        self.part = partition.id
         for table, rows in self.copied.tables.items():
             columns = ("part", *TABLES[table].columns)
             insert_many(
@@ -316,17 +300,10 @@ class CopyPartition:
             "UPDATE part SET created_at = ?, item = ? WHERE id = ?",
             (names.created_at, names.item, self.part),
         )
-        head = leave(
-            connection, self.part, names.seq, (), names.live, names.nbytes, None
-        )
+        counts = (names.seq, (), names.live, names.nbytes, None)
+        head = leave(connection, self.part, *counts)
         self.is_written = True
-        return Change(
-            self.app, self.user, self.part, 0, names.seq, head_before=0, head=head
-        )
-
-    def _enter(self, connection: Transaction) -> Any:
-        created_at = self.copied.names.created_at
-        return enter(connection, self.app, self.user, create=True, now=created_at)
+        return Change(self.app, self.user, self.part, 0, names.seq, head=head)
 
     def _stored(self, table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return a row with its number in this storage, and with checksums."""
@@ -343,15 +320,6 @@ class CopyPartition:
             vecs = None if row[8] is None else with_checksum(rid, row[8])
             return (*item[:8], vecs, item_checksum(item))
         return (rid, *row[1:])
-
-
-def _has_rows(connection: Transaction, part: int) -> bool:
-    return any(
-        connection.execute(
-            f"SELECT 1 FROM {table} WHERE part = ? LIMIT 1", (part,)
-        ).fetchone()
-        for table in TABLES
-    )
 
 
 # Gives an empty storage the identity of another one.
@@ -378,12 +346,10 @@ class AdoptIdentity:
         self.is_adopted = False
         taken = "SELECT EXISTS (SELECT 1 FROM part), EXISTS (SELECT 1 FROM model)"
         if not any(connection.execute(taken).fetchone()):
-            known = identity_facts(connection)
-            for key, value in self.facts.items():
-                if known.get(key) != value:
-                    set_fact(connection, key, value)
-                    self.is_adopted = True
-        return Change("", "", 0, 0, 0)
+            for key, value in self.facts.items() - identity_facts(connection).items():
+                set_fact(connection, key, value)
+                self.is_adopted = True
+        return NO_USER
 
 
 def identity_facts(connection: Transaction) -> dict[str, str]:

@@ -75,7 +75,7 @@ def delete_items(partition: PartitionWriter) -> None:
 def delete_expired_items(partition: PartitionWriter) -> int:
     """Delete the expired items of a partition; return their number."""
     if partition.id:
-        large = partition.connection.execute(
+        large = partition.execute(
             "SELECT rid, substr(value, 1, 32) FROM item "
             "WHERE part = ? AND expires_at <= ? AND value LIKE '@%'",
             (partition.id, partition.expiry_now),
@@ -219,7 +219,7 @@ def insert_item(
 def _insert_item_row(
     partition: PartitionWriter, row: ItemRow, vecs: bytes | None = None
 ) -> None:
-    partition.connection.execute(
+    partition.execute(
         f"INSERT INTO item ({ITEM_COLUMNS}, part, vecs, crc) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*row[:8], partition.id, vecs, item_checksum(row)),
@@ -259,8 +259,7 @@ class TouchItems(UserJob):
     # New expiry by row number; an expiry never moves to an earlier time.
     expiries: Mapping[int, float]
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
+    def _write(self, partition: PartitionWriter) -> Change:
         connection = partition.connection
         for rid, expires_at in self.expiries.items():
             found = connection.execute(
@@ -304,41 +303,35 @@ class SweepItems(UserJob):
 
     swept: int = 0  # after the job: how many were deleted
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
+    def _write(self, partition: PartitionWriter) -> Change:
         self.swept = delete_expired_items(partition)
         return partition.changed()
 
 
-@dataclass(slots=True)
-class ImportedItems:
-    """Writes exported items of one partition; of each item the newer version wins."""
+def import_items(partition: PartitionWriter, lines: Sequence[Mapping[str, Any]]) -> int:
+    """Write exported items of one partition; return how many were written.
 
-    _partition: PartitionWriter
-    _state: ItemState | None = None
-    _count: int = 0
-
-    def take(self, values: Mapping[str, Any]) -> None:
-        """Write one item, unless the stored one is as new, or it has expired.
-
-        The values are the fields of an `ItemRow` without `rid`; `vecs` as float32,
-        `dim` and `embedder`.
-        """
-        partition = self._partition
-        if self._state is None:
-            self._state = state_of(partition.connection, partition.id)
+    An item that has expired, or that is stored with a version as new, is not. The
+    values are the fields of an `ItemRow` without `rid`; `vecs` as float32, `dim` and
+    `embedder`.
+    """
+    if not lines:
+        return 0
+    connection, count = partition.connection, 0
+    state = state_of(connection, partition.id)
+    for values in lines:
         expires_at = values.get("expires_at")
-        if expires_at is not None and expires_at <= partition.expiry_now:
-            return
         place = (values["ns"], values["key"])
-        found = items_at(partition.connection, partition.id, [place], pieces=False)[0]
-        if found is not None and found.updated_at >= values["updated_at"]:
-            return
+        found = items_at(connection, partition.id, [place], pieces=False)[0]
+        if (found is not None and found.updated_at >= values["updated_at"]) or (
+            expires_at is not None and expires_at <= partition.expiry_now
+        ):
+            continue
         vectors = values.get("vecs", b"")
         dim = values.get("dim", 0) if vectors else 0
-        state = agreed(self._state, dim, values.get("embedder"))
+        state = agreed(state, dim, values.get("embedder"))
         if found is not None:
-            delete_item(partition.connection, found)
+            delete_item(connection, found)
             state = state._replace(gone=state.gone + 1)
         row = ItemRow(
             0,
@@ -350,11 +343,7 @@ class ImportedItems:
             expires_at,
             pieces=values.get("pieces", ()),
         )
-        self._state = insert_item(partition, state, row, vectors)
-        self._count += 1
-
-    def finish(self) -> int:
-        """Store the new state; return the number of written items."""
-        if self._state is not None:
-            save_item_state(self._partition.connection, self._state)
-        return self._count
+        state = insert_item(partition, state, row, vectors)
+        count += 1
+    save_item_state(connection, state)
+    return count

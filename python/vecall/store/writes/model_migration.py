@@ -28,7 +28,7 @@ from vecall.store.transaction import (
     require_active,
     set_fact,
 )
-from vecall.store.writes.partition_writer import PartitionWriter, UserJob
+from vecall.store.writes.partition_writer import NO_USER, PartitionWriter, UserJob
 
 # Stores vectors for memories that were added before the file had a model.
 
@@ -41,8 +41,7 @@ class SetVectors(UserJob):
     vectors: Sequence[bytes]  # one vector each, float32 little-endian
     model: int  # number of the embedding model
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
+    def _write(self, partition: PartitionWriter) -> Change:
         connection = partition.connection
         require_active(connection, self.model)
         now = _current(connection, self.rows)
@@ -58,7 +57,6 @@ class SetVectors(UserJob):
                 (vec, self.model, crc, partition.seq, row.rid),
             )
             written.append(RowWithVector(row, vec, self.model))
-        partition.finish()
         return partition.changed(written)
 
     @property
@@ -82,7 +80,6 @@ def embedded_part(row: Row) -> tuple[str | None, str]:
 
 
 _MOVED_AT_ONCE = 500
-_NO_USER = Change("", "", 0, 0, 0)
 
 
 def migrating_model(connection: Transaction) -> EmbeddingModel | None:
@@ -179,7 +176,7 @@ class PutNextVectors:
         """Do it inside a transaction."""
         migrating = migrating_model(connection)
         if migrating is None or migrating.id != self.model:
-            return _NO_USER  # another process finished or abandoned the migration
+            return NO_USER  # another process finished or abandoned the migration
         now = _current(connection, self.rows, any_state=True)
         for stored, vec in zip(self.rows, self.vectors, strict=True):
             row = now.get(stored.row.rid)
@@ -205,7 +202,7 @@ class PutNextVectors:
                 "WHERE key = 'reembed_cursor'",
                 (self.cursor,),
             )
-        return _NO_USER
+        return NO_USER
 
 
 @dataclass(slots=True)
@@ -219,7 +216,7 @@ class SwitchModels:
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         self.done = self._switched(connection, self.model.id)
-        return _NO_USER
+        return NO_USER
 
     @staticmethod
     def _switched(connection: Transaction, model: int) -> bool:
@@ -259,7 +256,7 @@ class MoveVectors:
         """Do it inside a transaction."""
         active = active_model(connection)
         if active is None:
-            return _NO_USER
+            return NO_USER
         rows = connection.execute(
             "SELECT rid, vec, model, crc FROM vec_next WHERE model = ? LIMIT ?",
             (active.id, _MOVED_AT_ONCE),
@@ -270,4 +267,4 @@ class MoveVectors:
                 (vec, model, crc, rid),
             )
             connection.execute("DELETE FROM vec_next WHERE rid = ?", (rid,))
-        return _NO_USER
+        return NO_USER

@@ -15,18 +15,19 @@ from vecall.filters.rights import FULL, Rights
 from vecall.limits import Eviction
 from vecall.ranking.options import DAY, DEFAULT_PRIOR, weight_of
 from vecall.store.queries.partition_reads import END, load_rows
-from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
-from vecall.store.transaction import Transaction, select_in, visible
+from vecall.store.rows import Change, RowWithVector, checksum, is_whole
+from vecall.store.transaction import select_in, visible
 from vecall.store.writes.delete import (
+    TO_DELETE,
     RowToDelete,
     clear_away,
     delete_rows,
     write_tombstones,
 )
 from vecall.store.writes.partition_writer import (
+    MemoriesJob,
     PartitionWriter,
     State,
-    UserJob,
     Waits,
     rewrite,
     waits_of,
@@ -113,11 +114,16 @@ class _Lightest:
         return [rid for _, rid in nsmallest(self._limit, self._rows)]
 
 
+_LIVE = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
+
+
+def _own_row_numbers(partition: PartitionWriter) -> tuple[int, int]:
+    return partition.id << 32, (partition.id << 32) | 0xFFFFFFFF
+
+
 def lowest_value(partition: PartitionWriter, limit: int) -> list[int]:
     """Return the `limit` live rows of a user of lowest importance, in that order."""
-    execute = partition.connection.execute
-    own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
-    live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
+    execute, own, live = partition.execute, _own_row_numbers(partition), _LIVE
     (begin,) = execute(f"SELECT min(rid) {live}", own).fetchone()
     (last,) = execute(f"SELECT max(rid) {live}", own).fetchone()
     lightest = _Lightest(partition.now, limit)
@@ -165,7 +171,7 @@ class UserQuota(NamedTuple):
 
 def evict(
     partition: PartitionWriter,
-    bounds: UserQuota,
+    bounds: UserQuota | None,
     written: Sequence[RowWithVector],
     more: Waits = Waits(),  # noqa: B008 it cannot be changed
 ) -> list[int]:
@@ -175,6 +181,8 @@ def evict(
     are never evicted; `more` is their growth, negative if they shrank.
     LimitExceededError: the quota is exceeded, and eviction cannot meet it.
     """
+    if bounds is None:
+        return []
     waits = waits_of(partition)
     if not any(bounds.exceeded_by(partition, waits)):
         return []
@@ -188,9 +196,8 @@ def evict(
         raise _quota_exceeded_error(bounds, count, size, waits)
     new = {entry.row.rid for entry in written}
     doomed = _rows_to_evict(partition, bounds, new, count, size)
-    delete_rows(partition, doomed)
+    gone = delete_rows(partition, doomed)
     write_tombstones(partition, [row.id for row in doomed], "evicted")
-    gone = [row.rid for row in doomed]
     left = bounds.exceeded_by(partition, waits)
     if waits.turns and (any(left) or not new.isdisjoint(gone)):
         # Buffered turns leave no room for the new memories.
@@ -262,34 +269,26 @@ def _take(
 
 def _in_order(partition: PartitionWriter, eviction: Eviction, limit: int) -> list[int]:
     """At most `limit` live rows of a user, in order of eviction."""
-    execute = partition.connection.execute
-    if eviction == "oldest":
-        return [
-            rid
-            for (rid,) in execute(
-                "SELECT rid FROM mem INDEXED BY mem_old WHERE part = ? AND "
-                f"state = 'live' ORDER BY {_OLDEST}, rid LIMIT ?",
-                (partition.id, limit),
-            )
-        ]
     if eviction == "lowest_value":
         return lowest_value(partition, limit)
-    live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
-    own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
-    order = f"ORDER BY {_LAST_TOUCHED}, rid LIMIT ?"
-    return [rid for (rid,) in execute(f"SELECT rid {live} {order}", (*own, limit))]
+    if eviction == "oldest":
+        values = [partition.id, limit]
+        query = (
+            "SELECT rid FROM mem INDEXED BY mem_old WHERE part = ? AND "
+            f"state = 'live' ORDER BY {_OLDEST}, rid LIMIT ?"
+        )
+    else:
+        values = [*_own_row_numbers(partition), limit]
+        query = f"SELECT rid {_LIVE} ORDER BY {_LAST_TOUCHED}, rid LIMIT ?"
+    return [rid for (rid,) in partition.execute(query, values)]
 
 
 def _read_rows_to_delete(
     partition: PartitionWriter, rids: Sequence[int]
 ) -> list[RowToDelete]:
-    found = select_in(
-        partition.connection,
-        "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE rid IN",
-        [],
-        rids,
-    )
-    rows = {rid: RowToDelete(rid, *rest) for rid, *rest in found}
+    query = f"SELECT {TO_DELETE} FROM mem WHERE rid IN"
+    found = select_in(partition.connection, query, [], rids)
+    rows = {row[0]: RowToDelete(*row) for row in found}
     return [rows[rid] for rid in rids]
 
 
@@ -297,140 +296,89 @@ def _read_rows_to_delete(
 
 
 _MOST_USES = 2**31 - 1  # also the limit of an import
-_ROW_BYTES = 100  # of a change, with its log entry
+_MARK_USED = (
+    "UPDATE mem SET uses = ?, last_used = ?, seq = ?, vec = ?, model = ?, crc = ? "
+    "WHERE rid = ?"
+)
+_PREPARED = (
+    "SELECT rid, vec, crc FROM vec_next WHERE model = "
+    "(SELECT id FROM model WHERE state = 'migrating') AND vec <> x'' AND rid IN"
+)
+_PREPARE = "UPDATE vec_next SET vec = ?, crc = ? WHERE rid = ?"
 
 
 @dataclass(slots=True)
-class MarkUsed(UserJob):
-    """Counts one use of each given live memory of one user.
+class MarkUsed(MemoriesJob):
+    """Counts one use of each given live memory of one user, also if given twice.
 
     Unknown and expired ids are ignored. `updated_at` does not change, so uses do not
     affect which version an import takes.
     """
 
-    ids: Sequence[str]  # the ids of the memories; duplicates count once
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
+    def _write(self, partition: PartitionWriter) -> Change:
         connection = partition.connection
-        found = select_in(
-            connection,
-            f"SELECT rid FROM mem WHERE part = ? AND state = 'live' AND {END} > ?"
-            f"{visible(self.rights)} AND id IN",
-            [partition.id, partition.expiry_now],
-            list(dict.fromkeys(self.ids)),
-        )
+        live = f" AND state = 'live' AND {END} > ?{visible(self.rights)}"
+        ids = dict.fromkeys(self.ids)
+        found = partition.select_memories("rid", ids, live, partition.expiry_now)
         stored = load_rows(connection, [rid for (rid,) in found])
-        prepared = _prepared(connection, [entry.row.rid for entry in stored])
+        # The vectors that a model migration has prepared for the rows.
+        rids = [entry.row.rid for entry in stored]
+        prepared = {
+            row[0]: row[1:] for row in select_in(connection, _PREPARED, [], rids)
+        }
         marked = []
-        for entry in in_slices(stored):
-            row = _mark_row_used(partition, entry)
+        for old, vec, model in in_slices(stored):
+            uses = min((old.uses or 0) + 1, _MOST_USES)
+            row = old._replace(uses=uses, last_used=partition.now)
+            partition.change(row.rid, "m")
+            # Right after a model switch, the vector is still in vec_next and moves to
+            # the row.
+            new = (uses, row.last_used, partition.seq, vec, model, checksum(row, vec))
+            partition.execute(_MARK_USED, (*new, row.rid))
             if row.rid in prepared:
-                _keep_prepared_vector(connection, entry.row, row, *prepared[row.rid])
+                ahead, crc = prepared[row.rid]
+                is_kept = isinstance(ahead, bytes) and is_whole(old, ahead, crc)
+                ahead, crc = (ahead, checksum(row, ahead)) if is_kept else (b"", None)
+                partition.execute(_PREPARE, (ahead, crc, row.rid))
             marked.append(row)
-        partition.finish()
         change = partition.changed(ids=[row.id for row in marked])
         change.marked = marked
         return change
-
-    @property
-    def estimated_bytes(self) -> int:
-        """About how many bytes the file grows by."""
-        return _ROW_BYTES * len(self.ids)
-
-
-def _mark_row_used(partition: PartitionWriter, stored: RowWithVector) -> Row:
-    row, vec, model = stored
-    uses = min((row.uses or 0) + 1, _MOST_USES)
-    row = row._replace(uses=uses, last_used=partition.now)
-    partition.change(row.rid, "m")
-    # Right after a model switch, the vector is still in vec_next and moves to the row.
-    partition.connection.execute(
-        "UPDATE mem SET uses = ?, last_used = ?, seq = ?, vec = ?, model = ?, crc = ? "
-        "WHERE rid = ?",
-        (
-            row.uses,
-            row.last_used,
-            partition.seq,
-            vec,
-            model,
-            checksum(row, vec),
-            row.rid,
-        ),
-    )
-    return row
-
-
-def _prepared(
-    connection: Transaction, rids: Sequence[int]
-) -> dict[int, tuple[object, object]]:
-    """The vectors that a model migration has prepared for rows, with checksums."""
-    found = select_in(
-        connection,
-        "SELECT rid, vec, crc FROM vec_next WHERE model = "
-        "(SELECT id FROM model WHERE state = 'migrating') AND vec <> x'' AND rid IN",
-        [],
-        rids,
-    )
-    return {rid: (vec, crc) for rid, vec, crc in found}
-
-
-def _keep_prepared_vector(
-    connection: Transaction, old: Row, new: Row, vec: object, crc: object
-) -> None:
-    """Keep the prepared vector of a marked row; replace a damaged one."""
-    if isinstance(vec, bytes) and is_whole(old, vec, crc):
-        crc = checksum(new, vec)
-    else:
-        vec, crc = b"", None
-    connection.execute(
-        "UPDATE vec_next SET vec = ?, crc = ? WHERE rid = ?", (vec, crc, new.rid)
-    )
 
 
 # Moves the expiry of memories.
 
 
 @dataclass(slots=True)
-class TouchMemories(UserJob):
+class TouchMemories(MemoriesJob):
     """Moves the expiry of one user's memories, and nothing else of them.
 
     Unknown ids are ignored, and memories whose time is over. `updated_at` does not
     change, and the history gets no revision.
     """
 
-    ids: Sequence[str]
     ttl: float | None  # the time that they last from now, in seconds; None is for ever
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
-        connection = partition.connection
-        now = partition.expiry_now
-        found = select_in(
-            connection,
-            f"SELECT rid, state FROM mem WHERE part = ? AND (state <> 'live' OR "
-            f"{END} > ?) AND coalesce(expires_at, 9e99) > ?{visible(self.rights)} "
-            "AND id IN",
-            [partition.id, now, now],
-            list(dict.fromkeys(self.ids)),
+    def _write(self, partition: PartitionWriter) -> Change:
+        now, ids = partition.expiry_now, dict.fromkeys(self.ids)
+        lasting = (
+            f" AND (state <> 'live' OR {END} > ?) "
+            f"AND coalesce(expires_at, 9e99) > ?{visible(self.rights)}"
         )
+        found = partition.select_memories("rid, state", ids, lasting, now, now)
         states: dict[int, State] = dict(found)
         expires_at = None if self.ttl is None else now + self.ttl
-        written, ids = [], []
-        for stored in in_slices(load_rows(connection, states, any_state=True)):
+        written, touched = [], []
+        stored_rows = load_rows(partition.connection, states, any_state=True)
+        for stored in in_slices(stored_rows):
             state = states[stored.row.rid]
             row = stored.row._replace(expires_at=expires_at)
-            ids.append(row.id)
+            touched.append(row.id)
             if row != stored.row:
                 moved = rewrite(partition, stored, row, was=state, state=state)
                 if state == "live":
                     written.append(moved)
-        partition.finish()
-        return partition.changed(written, ids=ids)
-
-    @property
-    def estimated_bytes(self) -> int:
-        """About how many bytes the file grows by."""
-        return _ROW_BYTES * len(self.ids)
+        return partition.changed(written, ids=touched)
