@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -91,7 +92,7 @@ class IdempotencyRecord:
         call with other memories.
         """
         connection, part = self._partition.connection, self._partition.id
-        found = _find_hash_and_ids(connection, part, self._key, keys)
+        found = find_call(connection, part, self._key, keys)
         if found is None:
             return None
         stored_ids: list[str] = json.loads(found[1])
@@ -122,7 +123,7 @@ class IdempotencyRecord:
         """Record the call, and delete records older than 30 days."""
         self._partition.reveal()
         part, now = self._partition.id, self._partition.expiry_now
-        execute = self._partition.connection.execute
+        execute = self._partition.execute
         execute("DELETE FROM idem WHERE part = ? AND at < ?", (part, now - _LIFETIME_S))
         execute(
             "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, ?, ?)",
@@ -130,29 +131,31 @@ class IdempotencyRecord:
         )
 
 
-def is_key_used(
-    connection: Transaction, part: int, key: str, keys: Sequence[bytes]
-) -> bool:
-    """Whether a call of this user has used this key, with any memories."""
-    return _find_hash_and_ids(connection, part, key, keys) is not None
-
-
-def key_reads(part: int, key: str) -> Iterator[Statement]:
-    """Yield what `is_key_used` reads if no purge has hidden an id of the user."""
-    yield keys_statement(part)
-    yield _OF_KEY, (part, key)
-
-
-def _find_hash_and_ids(
+def find_call(
     connection: Transaction, part: int, key: str, keys: Sequence[bytes]
 ) -> tuple[bytes, str] | None:
-    """Return the hash and the ids of a key, None if it is unknown."""
+    """Return the hash and the ids of a call with a key; None if it is unknown."""
     for form in forms_of(connection, part, [key], keys):
         found: tuple[bytes, str] | None
         found = connection.execute(_OF_KEY, (part, form)).fetchone()
         if found is not None:
             return found
     return None
+
+
+def _reads_of_ids(
+    connection: Transaction, part: int, key: str | None, ids: Sequence[str], query: str
+) -> Iterator[Statement]:
+    """Yield what is read of a key and of ids, if no purge has hidden an id.
+
+    The query is that of the memories, without the ids at its end.
+    """
+    if key is not None:
+        yield keys_statement(part)
+        yield _OF_KEY, (part, key)
+    yield from tombstone_reads(connection, part, ids)
+    yield from in_statements(connection, query, [part], ids)
+    yield history.ANY_CORRECTED, (part,)
 
 
 def drop_digests(connection: Transaction) -> None:
@@ -237,11 +240,9 @@ class AddMemories(UserJob):
             connection, self.app, self.user, create=True, ahead=ahead
         )
         require_active(connection, self.model)
-        record = (
-            None
-            if self.key is None
-            else IdempotencyRecord(partition, self.key, self.drafts)
-        )
+        record = None
+        if self.key is not None:
+            record = IdempotencyRecord(partition, self.key, self.drafts)
         self.left_out, self.folded = {}, 0
         # One look-up serves the idempotency key and the tombstones.
         keys = keys_of(connection, partition.id) if self.drafts or record else []
@@ -272,9 +273,10 @@ class AddMemories(UserJob):
         removed = list(hidden.deleted)
         if not self.edit and (changed or self.replace is not None):
             removed += self._remove_others(partition, changed)
-        turns = list(filter(_IS_ORDERED, drafts.values()))
-        places = Positions(partition, turns, {**stored, **hidden.same})
-        written = rewrite_positions(partition, places.moved, hidden.same)
+        places, written = None, list[RowWithVector]()
+        if turns := list(filter(_IS_ORDERED, drafts.values())):
+            places = Positions(partition, turns, {**stored, **hidden.same})
+            written = rewrite_positions(partition, places.moved, hidden.same)
         news = drafts
         if outdated:
             news = {id_: drafts[id_] for id_ in drafts if id_ not in outdated}
@@ -282,23 +284,18 @@ class AddMemories(UserJob):
         put = self._put(partition, news, stored, places, hidden.replaced)
         removed += self._replace_older(partition, put, folded, written)
         less = Waits() if self.done is None else mark_turns_done(partition, *self.done)
-        removed += evict(partition, self.bounds, written, less)
+        if self.bounds is not None:
+            removed += evict(partition, self.bounds, written, less)
         if record is not None:
             record.store(list(drafts))
         return partition.changed(written, removed, list(drafts))
 
     def _first_reads(self, connection: Transaction, part: int) -> Iterator[Statement]:
         """Yield what an ordinary call reads before it writes."""
-        if self.key is not None:
-            yield from key_reads(part, self.key)
         ids = list(dict.fromkeys(draft.id for draft in self.drafts))
-        yield from tombstone_reads(connection, part, ids)
-        yield from in_statements(connection, history.STORED, [part], ids)
-        yield history.ANY_CORRECTED, (part,)
-        for draft in self.drafts:
-            if draft.ordered:
-                yield LAST_POSITION, (part, draft.session)
-                break
+        yield from _reads_of_ids(connection, part, self.key, ids, history.STORED)
+        for draft in islice(filter(_IS_ORDERED, self.drafts), 1):
+            yield LAST_POSITION, (part, draft.session)
         yield NEXT_VECTORS, ()
 
     @property
@@ -404,8 +401,8 @@ class AddMemories(UserJob):
         partition: PartitionWriter,
         drafts: dict[str, Draft],
         stored: dict[str, history.ExistingRow],
-        places: Positions,
-        hidden: Collection[str] = (),
+        places: Positions | None,
+        hidden: Collection[str],
     ) -> list[tuple[Draft, RowWithVector]]:
         """Write the drafts that differ from their rows; return them with their rows.
 
@@ -416,14 +413,16 @@ class AddMemories(UserJob):
         returning = _returning_turns(drafts, stored) if stored else set()
         for id_, draft in in_slices(drafts.items()):
             known = stored.get(id_)
-            pos = places.new.get(id_)
+            pos = None if places is None else places.new.get(id_)
             if known is None:
                 put.append((draft, self._new(partition, draft, pos, inserts)))
                 continue
             was = None if id_ in hidden else known
             keeps = draft.ordered or was is not None
             if pos is None and keeps and known.row.session == draft.session:
-                pos = places.moved.get(id_, known.row.pos)
+                pos = known.row.pos
+                if places is not None:
+                    pos = places.moved.get(id_, pos)
             expires_at = history.expiry(draft, was, partition.expiry_now, self.ttl)
             back = known.state == "archived" and (
                 self.restore or (draft.passage_of or id_) in returning
@@ -489,21 +488,16 @@ class AddMemories(UserJob):
         if self.edit:
             row = row._replace(valid_until=draft.valid_until)
         names = COLUMNS.replace("rid, ", "", 1) + ", " + history.REST
+        state = "live" if live else "quarantined"
+        more = history.rest(partition, row, draft, vec, model)
         partition.execute(
             f"UPDATE mem SET {names.replace(',', ' = ?,')} = ?, state = ? "
             "WHERE rid = ?",
-            (
-                *row[1:],
-                *history.rest(partition, row, draft, vec, model),
-                "live" if live else "quarantined",
-                old.row.rid,
-            ),
+            (*row[1:], *more, state, row.rid),
         )
         if old.state == "archived":
-            partition.execute(
-                "DELETE FROM replaced WHERE part = ? AND id = ?",
-                (partition.id, draft.id),
-            )
+            own = (partition.id, draft.id)
+            partition.execute("DELETE FROM replaced WHERE part = ? AND id = ?", own)
         return RowWithVector(row, vec, model)
 
     def _keeps(self, draft: Draft, old: history.ExistingRow) -> bool:
@@ -580,7 +574,7 @@ def existing_in(
     known = ExistingMemories(part)
     ids = asked.ids
     keys = keys_of(connection, part) if ids or asked.key is not None else []
-    if asked.key is not None and is_key_used(connection, part, asked.key, keys):
+    if asked.key is not None and find_call(connection, part, asked.key, keys):
         return None
     for id_, _, why in tombstones(connection, part, ids, keys):
         (known.deleted if why is None else known.let_go).add(id_)
@@ -604,11 +598,7 @@ def first_reads(
     connection: Transaction, asked: DraftLookup, part: int
 ) -> Iterator[Statement]:
     """Yield what `lookup_existing` reads if the ids and texts are new."""
-    if asked.key is not None:
-        yield from key_reads(part, asked.key)
-    yield from tombstone_reads(connection, part, asked.ids)
-    yield from in_statements(connection, _OF_IDS, [part], asked.ids)
-    yield history.ANY_CORRECTED, (part,)
+    yield from _reads_of_ids(connection, part, asked.key, asked.ids, _OF_IDS)
     yield from _same_texts(connection, part, asked.texts)
 
 

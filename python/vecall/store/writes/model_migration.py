@@ -42,19 +42,17 @@ class SetVectors(UserJob):
     model: int  # number of the embedding model
 
     def _write(self, partition: PartitionWriter) -> Change:
-        connection = partition.connection
-        require_active(connection, self.model)
-        now = _current(connection, self.rows)
+        require_active(partition.connection, self.model)
+        now = _current_rows(partition.connection, self.rows)
         written = []
         for stored, vec in zip(self.rows, self.vectors, strict=True):
             row = now.get(stored.row.rid)
             if row is None or embedded_part(row) != embedded_part(stored.row):
                 continue
             partition.change(row.rid, "u")
-            crc = checksum(row, vec)
-            connection.execute(
+            partition.execute(
                 "UPDATE mem SET vec = ?, model = ?, crc = ?, seq = ? WHERE rid = ?",
-                (vec, self.model, crc, partition.seq, row.rid),
+                (vec, self.model, checksum(row, vec), partition.seq, row.rid),
             )
             written.append(RowWithVector(row, vec, self.model))
         return partition.changed(written)
@@ -65,7 +63,7 @@ class SetVectors(UserJob):
         return sum(map(len, self.vectors))
 
 
-def _current(
+def _current_rows(
     connection: Transaction, rows: Sequence[RowWithVector], *, any_state: bool = False
 ) -> dict[int, Row]:
     """Return the rows as they are now, by number."""
@@ -106,7 +104,7 @@ def begin_migration(
         msg = "the file's last change of model is not finished yet; try again"
         raise ConflictError(msg)
     known = migrating_model(connection)
-    if known is not None and _is_same_model(known, candidate):
+    if known is not None and known._replace(id=candidate.id) == candidate:
         return known
     # The old model's row stays, so that its number is not reused: another process may
     # still be migrating to it.
@@ -129,10 +127,6 @@ def require_migrating(connection: Transaction, model: int) -> None:
     if migrating is None or migrating.id != model:
         msg = "the file is being moved to another model by another process"
         raise ConflictError(msg)
-
-
-def _is_same_model(a: EmbeddingModel, b: EmbeddingModel) -> bool:
-    return (a.name, a.dim, a.fingerprint) == (b.name, b.dim, b.fingerprint)
 
 
 def to_be_embedded(
@@ -177,7 +171,7 @@ class PutNextVectors:
         migrating = migrating_model(connection)
         if migrating is None or migrating.id != self.model:
             return NO_USER  # another process finished or abandoned the migration
-        now = _current(connection, self.rows, any_state=True)
+        now = _current_rows(connection, self.rows, any_state=True)
         for stored, vec in zip(self.rows, self.vectors, strict=True):
             row = now.get(stored.row.rid)
             if row is None:
@@ -215,18 +209,14 @@ class SwitchModels:
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
-        self.done = self._switched(connection, self.model.id)
-        return NO_USER
-
-    @staticmethod
-    def _switched(connection: Transaction, model: int) -> bool:
-        active = active_model(connection)
-        if active is not None and active.id == model:
-            return True
+        active, model = active_model(connection), self.model.id
+        self.done = active is not None and active.id == model
+        if self.done:
+            return NO_USER
         require_migrating(connection, model)
         rows, cursor = to_be_embedded(connection, 1)
         if rows or cursor is not None:
-            return False
+            return NO_USER
         # The remaining entries without a vector belong to deleted or damaged rows.
         connection.execute("DELETE FROM vec_next WHERE vec = x''")
         connection.execute("UPDATE model SET state = 'retired' WHERE state = 'active'")
@@ -234,7 +224,8 @@ class SwitchModels:
         connection.execute("DELETE FROM meta WHERE key = 'reembed_cursor'")
         # The snapshots contain the old vectors.
         connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
-        return True
+        self.done = True
+        return NO_USER
 
 
 def unmoved_vectors(connection: Transaction) -> bool:

@@ -375,8 +375,6 @@ class Positions:
         """
         self.new: dict[str, float] = {}
         self.moved: dict[str, float] = {}
-        if not turns:
-            return
         ids, session = [draft.id for draft in turns], turns[0].session
         known = {
             id_: old.row.pos
