@@ -20,7 +20,7 @@ from vecall.filters.rights import FULL, Rights
 from vecall.limits import APP_WIDE
 from vecall.store.names import HIDDEN_APP, IS_KEY
 from vecall.store.queries.partition_reads import TOTALS, count_totals, number_of_part
-from vecall.store.transaction import Transaction, given_rows, visible
+from vecall.store.transaction import Transaction, fact, given_rows, visible
 from vecall.types import AppSummary, Filter, ListedSession, UserSummary
 
 _TIME = "coalesce(ts, created_at)"
@@ -85,8 +85,7 @@ _COUNTED = _Source(_USERS, _SESSIONS, _apps(_USERS))
 
 def is_counted(connection: Transaction) -> bool:
     """Whether a storage has counters."""
-    found = connection.execute("SELECT 1 FROM meta WHERE key = 'counts'").fetchone()
-    return found is not None
+    return fact(connection, "counts") is not None
 
 
 def _source(connection: Transaction) -> _Source:
@@ -197,17 +196,11 @@ def list_apps(
     apps: list[AppSummary] = []
     while len(apps) < limit:
         known = _known_apps(connection, prefix, after, limit)
-        if not known:
-            break
-        after = known[-1][0].app_name
         for app, held in known:
-            seen = app
+            after, seen = app.app_name, [app]
             if _may_hide(rights, held):
-                counted = _seen_app(connection, app.app_name, rights)
-                if counted is None:
-                    continue
-                seen = counted
-            apps.append(seen)
+                seen = _seen_app(connection, after, rights)
+            apps += seen
         if len(known) < limit:
             break
     return apps[:limit]
@@ -218,8 +211,8 @@ def _may_hide(rights: Rights, held: int) -> bool:
     return rights.has_floor or bool(held and not rights.review)
 
 
-def _seen_app(connection: Transaction, app: str, rights: Rights) -> AppSummary | None:
-    """Count the memories of an app that a caller sees; None without one."""
+def _seen_app(connection: Transaction, app: str, rights: Rights) -> list[AppSummary]:
+    """Count the memories of an app that a caller sees; nothing without one."""
     found = connection.execute(
         "SELECT count(*), sum(live), sum(bytes), sum(docs), min(lo), max(hi) FROM ("
         f"SELECT p.docs AS docs, {_LIVE} AS live, {_BYTES} AS bytes, "
@@ -228,10 +221,10 @@ def _seen_app(connection: Transaction, app: str, rights: Rights) -> AppSummary |
         f"WHERE p.app = ? AND p.user <> ?{visible(rights)} GROUP BY p.id, p.docs) AS u",
         (app, APP_WIDE),
     ).fetchone()
-    if not found[0]:
-        return None
     users, live, nbytes, items, lo, hi = found
-    return AppSummary(app, users, int(live), int(nbytes), int(items), lo, hi)
+    if not users:
+        return []
+    return [AppSummary(app, users, int(live), int(nbytes), int(items), lo, hi)]
 
 
 def _known_apps(
@@ -289,16 +282,14 @@ def list_users(
             (app, APP_WIDE, *values, limit),
         ).fetchall()
         hidden = [row[7] for row in rows if _may_hide(rights, row[8])]
-        seen = _seen_users(connection, hidden, rights) if hidden else {}
-        for name, *figures, items, part, held in rows:
-            counted: Sequence[float] | None = figures
-            if _may_hide(rights, held):
-                counted = seen.get(part)
-            if counted is not None:
+        seen = {row[7]: row[1:6] for row in rows}
+        if hidden:
+            seen |= dict.fromkeys(hidden) | _seen_users(connection, hidden, rights)
+        for name, *_, items, part, _ in rows:
+            if counted := seen[part]:
                 live, nbytes, lo, hi, ses = counted
-                users.append(
-                    UserSummary(name, int(live), int(nbytes), lo, hi, int(ses), items)
-                )
+                figures = (int(live), int(nbytes), lo, hi, int(ses), items)
+                users.append(UserSummary(name, *figures))
         if len(rows) < limit:
             break
         after = rows[-1][0]
@@ -340,17 +331,13 @@ def known_count(
     """Return what `count_listed` does, if counters know it; else None."""
     if rights is not FULL or conditions != EVERY or not is_counted(connection):
         return None
-    found = connection.execute(
-        f"SELECT id, {_COUNT_OF[state]} FROM part WHERE app = ? AND user = ?",
-        (app, user),
-    ).fetchone()
-    if found is None:
-        return 0
+    query = f"SELECT id, {_COUNT_OF[state]} FROM part WHERE app = ? AND user = ?"
+    part, count = connection.execute(query, (app, user)).fetchone() or (0, 0)
     (over,) = connection.execute(
         f"SELECT count(*) FROM mem WHERE state = :state AND rid IN ({_OVER})",
-        {"state": state, "part": found[0], "now": now},
+        {"state": state, "part": part, "now": now},
     ).fetchone()
-    return int(found[1] - over)
+    return int(count - over)
 
 
 _SESSIONS_AT_ONCE = 400
@@ -429,22 +416,12 @@ _SURROGATES = range(0xD800, 0xE000)
 
 def _names(column: str, prefix: str, after: str) -> tuple[str, list[str]]:
     """Return the condition of names with a prefix after one, and its values."""
-    end = _after_prefix(prefix)
     condition, values = f"{column} > ? AND {column} >= ?", [after, prefix]
-    if end is None:
-        return condition, values
-    return f"{condition} AND {column} < ?", [*values, end]
-
-
-def _after_prefix(prefix: str) -> str | None:
-    """Return the least text above all texts with a prefix; None if there is none.
-
-    The order is that of code points, which is also the order of UTF-8.
-    """
     rest = prefix.rstrip(chr(_LAST))
     if not rest:
-        return None
+        return condition, values
+    # The least text above all with the prefix, by code points as in UTF-8.
     following = ord(rest[-1]) + 1
     if following in _SURROGATES:
         following = _SURROGATES.stop
-    return rest[:-1] + chr(following)
+    return f"{condition} AND {column} < ?", [*values, rest[:-1] + chr(following)]

@@ -38,7 +38,8 @@ from vecall.store.values import (
 )
 
 _AT_ONCE = 200
-_ONE = f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE part = ? AND ns = ? AND key = ?"
+_SELECT = f"SELECT {ITEM_COLUMNS}, crc FROM item"
+_ONE = f"{_SELECT} WHERE part = ? AND ns = ? AND key = ?"
 _JOINED = f"item.{', item.'.join(ITEM_COLUMNS.split(', '))}, item.crc"
 # The names come from the row, which SQLite reads by its number, not from the index that
 # leads to it. A table alone in its SELECT is read by number whatever the statistics of
@@ -134,10 +135,8 @@ def _item_with_pieces(connection: Transaction, row: ItemRow) -> ItemRow:
     if not count:
         return row
     first = row.rid - count
-    rows = connection.execute(
-        f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE rid >= ? AND rid < ? ORDER BY rid",
-        (first, row.rid),
-    )
+    query = f"{_SELECT} WHERE rid >= ? AND rid < ? ORDER BY rid"
+    rows = connection.execute(query, (first, row.rid))
     pieces: list[str] = []
     while batch := rows.fetchmany(1):
         piece = checked_item(batch[0][:-1], batch[0][-1])
@@ -154,12 +153,8 @@ def items_by_number(
 ) -> list[ItemRow]:
     """Return the items that still exist of some row numbers, with vectors."""
     # By row number alone, so that no index of the partition is searched.
-    rows = select_in(
-        connection,
-        f"SELECT {ITEM_COLUMNS}, crc, vecs, part FROM item WHERE rid IN",
-        [],
-        rids,
-    )
+    query = f"SELECT {ITEM_COLUMNS}, crc, vecs, part FROM item WHERE rid IN"
+    rows = select_in(connection, query, [], rids)
     return [
         _item_with_pieces(connection, checked_item(row[:8], row[8], row[9]))
         for row in rows
@@ -192,10 +187,14 @@ def newest_items(
         "ORDER BY newest.rid DESC",
         [*values, first],
     ).fetchall()
-    for row in newest:
-        yield _item_with_pieces(
-            connection, _within_range(_of_part(part, row), low, high)
-        )
+
+    def checked(row: Sequence[Any]) -> ItemRow:
+        item = _of_part(part, row)
+        if item.ns < low or (high is not None and item.ns >= high):
+            raise CorruptFileError(DAMAGED_ITEM)  # an index led to another range
+        return _item_with_pieces(connection, item)
+
+    yield from map(checked, newest)
     if len(newest) < first:
         return
     others = connection.execute(
@@ -203,13 +202,11 @@ def newest_items(
         [*values, newest[-1][0]],
     )
     rids = [rid for (rid,) in others]
-    query = f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE rid IN"
     for start in range(0, len(rids), _AT_ONCE):
         some = rids[start : start + _AT_ONCE]
-        rows = {row[0]: row for row in select_in(connection, query, [], some)}
-        for rid in some:
-            found = _of_part(part, rows.get(rid, (None,)))
-            yield _item_with_pieces(connection, _within_range(found, low, high))
+        found = select_in(connection, f"{_SELECT} WHERE rid IN", [], some)
+        rows = {row[0]: row for row in found}
+        yield from (checked(rows.get(rid, (None,))) for rid in some)
 
 
 def item_vectors(
@@ -220,18 +217,13 @@ def item_vectors(
     The namespace None is every namespace.
     """
     dim = state_of(connection, part).dim
-    if namespace is None:
-        rows = connection.execute(
-            "SELECT rid, ns, key, vecs, part FROM item WHERE rid > ? AND rid <= ? "
-            "ORDER BY rid",
-            ((part << 32) | after, (part << 32) | 0xFFFFFFFF),
-        )
-    else:
-        rows = connection.execute(
-            "SELECT rid, ns, key, vecs, part FROM item "
-            "WHERE part = ? AND ns = ? AND rid > ?",
-            (part, namespace, (part << 32) | after),
-        )
+    low, high = (part << 32) | after, (part << 32) | 0xFFFFFFFF
+    where = "rid > ? AND rid <= ? ORDER BY rid"
+    values: list[Any] = [low, high]
+    if namespace is not None:
+        where, values = "part = ? AND ns = ? AND rid > ?", [part, namespace, low]
+    query = f"SELECT rid, ns, key, vecs, part FROM item WHERE {where}"
+    rows = connection.execute(query, values)
     while batch := rows.fetchmany(_AT_ONCE):
         for rid, ns, key, vecs, of_part in batch:
             if of_part == part and ns != PIECES:  # else damaged and set aside
@@ -248,27 +240,18 @@ def item_namespaces(
 
     It seeks each namespace in the index instead of reading all items.
     """
-    any_ends = connection.execute(
-        "SELECT EXISTS (SELECT 1 FROM item INDEXED BY item_ends WHERE expires_at <= ?)",
-        (now,),
-    ).fetchone()[0]
-    alive = f" AND {_ALIVE}" if any_ends else ""
-    times = [now] if any_ends else []
-    below = "" if high is None else " AND ns < ?"
-    most = [] if high is None else [high]
-    first = (
-        f"SELECT ns FROM item WHERE part = ? AND ns >= ?{below}{alive} "
-        "ORDER BY ns LIMIT 1"
-    )
-    then = (
-        f"SELECT ns FROM item WHERE part = ? AND ns > seen.ns{below}{alive} "
-        "ORDER BY ns LIMIT 1"
-    )
+    query = "SELECT 1 FROM item INDEXED BY item_ends WHERE expires_at <= ? LIMIT 1"
+    narrower, values = "", list[Any]()
+    if high is not None:
+        narrower, values = " AND ns < ?", [high]
+    if connection.execute(query, (now,)).fetchone() is not None:
+        narrower, values = f"{narrower} AND {_ALIVE}", [*values, now]
+    seek = "SELECT ns FROM item WHERE part = ? AND ns {}{} ORDER BY ns LIMIT 1"
     rows = connection.execute(
-        f"WITH RECURSIVE seen(ns) AS (SELECT ({first}) UNION ALL "
-        f"SELECT ({then}) FROM seen WHERE seen.ns IS NOT NULL) "
-        "SELECT ns FROM seen WHERE ns IS NOT NULL",
-        [part, low, *most, *times, part, *most, *times],
+        f"WITH RECURSIVE seen(ns) AS (SELECT ({seek.format('>= ?', narrower)}) "
+        f"UNION ALL SELECT ({seek.format('> seen.ns', narrower)}) FROM seen "
+        "WHERE seen.ns IS NOT NULL) SELECT ns FROM seen WHERE ns IS NOT NULL",
+        [part, low, *values, part, *values],
     )
     return [ns for (ns,) in rows if ns != PIECES]
 
@@ -278,10 +261,8 @@ def count_items(
 ) -> int:
     """Return the number of items in a range of namespaces."""
     within, values = _namespace_range_condition(part, low, high)
-    found = connection.execute(
-        f"SELECT count(*) FROM item WHERE {within} AND {_ALIVE}", [*values, now]
-    ).fetchone()
-    return int(found[0])
+    query = f"SELECT count(*) FROM item WHERE {within} AND {_ALIVE}"
+    return int(connection.execute(query, [*values, now]).fetchone()[0])
 
 
 def export_items(
@@ -297,26 +278,20 @@ def export_items(
     while batch := rows.fetchmany(_AT_ONCE):
         for *values, crc, vecs in batch:
             row = _item_with_pieces(connection, checked_item(values, crc))
-            yield exported_item(row, vecs if vectors else None, state)
-
-
-def exported_item(row: ItemRow, vecs: bytes | None, state: ItemState) -> dict[str, Any]:
-    """Return the values of one item's export line."""
-    line: dict[str, Any] = {
-        "ns": list(decode_namespace(row.ns)),
-        "key": row.key,
-        "value": parsed_value(row.value, row.pieces),
-        "created_at": row.created_at,
-        "updated_at": row.updated_at,
-        "ttl": row.ttl,
-        "expires_at": row.expires_at,
-    }
-    if vecs is not None:
-        checked = checked_vectors(row.rid, vecs, state.dim)
-        line["vecs"] = base64.b64encode(checked).decode("ascii")
-        line["dim"] = state.dim
-        line["embedder"] = state.embedder
-    return {name: value for name, value in line.items() if value is not None}
+            line: dict[str, Any] = {
+                "ns": list(decode_namespace(row.ns)),
+                "key": row.key,
+                "value": parsed_value(row.value, row.pieces),
+                "created_at": row.created_at,
+                "updated_at": row.updated_at,
+                "ttl": row.ttl,
+                "expires_at": row.expires_at,
+            }
+            if vectors and vecs is not None:
+                checked = checked_vectors(row.rid, vecs, state.dim)
+                line["vecs"] = base64.b64encode(checked).decode("ascii")
+                line |= {"dim": state.dim, "embedder": state.embedder}
+            yield {name: value for name, value in line.items() if value is not None}
 
 
 def checked_items(connection: Transaction) -> CheckedRows:
@@ -365,13 +340,6 @@ def _own_pieces(row: ItemRow, pieces: Sequence[ItemRow]) -> list[str]:
     if [piece.rid for piece in own] != list(range(row.rid - count, row.rid)):
         raise CorruptFileError(DAMAGED_ITEM)
     return [piece.value for piece in own]
-
-
-def _within_range(row: ItemRow, low: str, high: str | None) -> ItemRow:
-    """Return an item that an index found, if it is of a range of namespaces."""
-    if row.ns < low or (high is not None and row.ns >= high):
-        raise CorruptFileError(DAMAGED_ITEM)
-    return row
 
 
 def _namespace_range_condition(

@@ -6,6 +6,7 @@ import base64
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from vecall.errors import CorruptFileError, InvalidArgumentError, NotFoundError
@@ -16,6 +17,7 @@ from vecall.store.queries.figures import known_count
 from vecall.store.queries.item_reads import state_of
 from vecall.store.queries.partition_reads import (
     END,
+    OF_USER,
     filter_conditions,
     load_rows,
     number_of_part,
@@ -101,9 +103,8 @@ def count_listed(
         lowest = part << 32
         passing = _passing_row_numbers(connection, where, values, lowest, conditions)
         return sum(1 for _ in passing)
-    counted = f"SELECT count(*) {where}"
-    row = connection.execute(counted, (part << 32, *values)).fetchone()
-    return 0 if row is None else int(row[0])
+    found = connection.execute(f"SELECT count(*) {where}", (part << 32, *values))
+    return int(found.fetchone()[0])
 
 
 # SQLite's CAST cuts and PostgreSQL's rounds: a day begins up to 9 microseconds early.
@@ -160,23 +161,18 @@ def _passing_row_numbers(
     conditions: Filter,
 ) -> Iterator[int]:
     """Yield the numbers of rows with passing metadata, in order, from `lowest` on."""
-    rows = _in_pages(connection, where, values, lowest, tested(conditions))
+    query = f"SELECT rid, {tested(conditions)} {where} ORDER BY rid LIMIT ?"
+
+    def read_in_pages(lowest: int) -> Iterator[tuple[Any, ...]]:
+        own = (*values, _AT_ONCE)
+        while rows := connection.execute(query, (lowest, *own)).fetchall():
+            yield from rows
+            if len(rows) < _AT_ONCE:
+                break
+            lowest = rows[-1][0] + 1
+
+    rows = read_in_pages(lowest)
     return (row[0] for row in passing_metadata(rows, conditions.metadata or {}))
-
-
-def _in_pages(
-    connection: Transaction, where: str, values: list[Any], lowest: int, columns: str
-) -> Iterator[tuple[Any, ...]]:
-    """Yield number and the columns of rows, in order."""
-    while True:
-        rows = connection.execute(
-            f"SELECT rid, {columns} {where} ORDER BY rid LIMIT ?",
-            (lowest, *values, _AT_ONCE),
-        ).fetchall()
-        yield from rows
-        if len(rows) < _AT_ONCE:
-            return
-        lowest = rows[-1][0] + 1
 
 
 # The history of memories: overwritten revisions, and replacements.
@@ -208,7 +204,7 @@ def history(
         current = waiting.pop()
         if current not in seen:
             seen.add(current)
-            own = _of_one(connection, part, current, now)
+            own = _revisions_of_one(connection, part, current, now)
             if rights is not FULL:
                 own = _visible_revisions(connection, own, rights)
             if not own and current == id_:
@@ -240,30 +236,17 @@ def _visible_revisions(
     return [each for each in own if rights.sees(each.row.trust, each.state)]
 
 
-def _current_revision(
-    connection: Transaction, part: int, id_: str, time: float
-) -> tuple[Row, str] | None:
-    """The current revision of a memory, and its state."""
-    found = connection.execute(
-        f"SELECT rid, state FROM mem WHERE part = ? AND id = ? AND {_ALIVE}",
-        (part, id_, time),
-    ).fetchone()
-    if found is None:
-        return None
-    rid, state = found
-    rows = load_rows(connection, [rid], any_state=True)
-    return (rows[0].row, state) if rows else None
-
-
-def _of_one(
+def _revisions_of_one(
     connection: Transaction, part: int, id_: str, time: float
 ) -> list[RevisionRow]:
+    """Return the revisions of one memory, the current one last."""
     own = (part, id_)
-    found = _current_revision(connection, part, id_, time)
-    if found is None:
+    query = f"SELECT rid, state FROM mem WHERE part = ? AND id = ? AND {_ALIVE}"
+    found = connection.execute(query, (*own, time)).fetchone()
+    rows = load_rows(connection, found[:1], any_state=True) if found else []
+    if not rows:
         return []
-    now, state = found
-    past = []
+    now, state, past = rows[0].row, found[1], []
     for at, operation, text in connection.execute(
         "SELECT at, op, old FROM hist WHERE part = ? AND id = ? "
         f"AND {_ALIVE} ORDER BY seq",
@@ -274,10 +257,8 @@ def _of_one(
             was = "overwritten" if old.get("state") != "quarantined" else old["state"]
             known = {name: value for name, value in old.items() if name in Row._fields}
             past.append(RevisionRow(now._replace(**known), was, at, operation, None))
-    by = connection.execute(
-        "SELECT at, why, by FROM replaced WHERE part = ? AND id = ?", own
-    ).fetchone()
-    at, why, other = by or (None, None, None)
+    query = "SELECT at, why, by FROM replaced WHERE part = ? AND id = ?"
+    at, why, other = connection.execute(query, own).fetchone() or (None, None, None)
     if other is not None and is_hidden(other):
         other = None  # deleted, and a purge replaced its id by a digest
     return [*past, RevisionRow(now, state, at, why, other)]
@@ -293,9 +274,8 @@ def old_sessions(
     expire before the other turns.
     """
     found = connection.execute(
-        "SELECT session, rid, coalesce(ts, created_at) FROM mem WHERE part = "
-        "(SELECT id FROM part WHERE app = ? AND user = ?) AND state = 'live' "
-        "AND session IS NOT NULL AND pos IS NOT NULL "
+        f"SELECT session, rid, coalesce(ts, created_at) FROM mem WHERE part = {OF_USER}"
+        " AND state = 'live' AND session IS NOT NULL AND pos IS NOT NULL "
         f"AND {END} > ? ORDER BY session, pos",
         (app, user, now),
     )
@@ -319,8 +299,8 @@ def facts_of(
 ) -> list[RowWithVector]:
     """Return a user's live memories that are not turns, with their vectors."""
     found = connection.execute(
-        "SELECT rid FROM mem WHERE part = (SELECT id FROM part WHERE app = ? AND "
-        f"user = ?) AND state = 'live' AND pos IS NULL AND {END} > ?",
+        f"SELECT rid FROM mem WHERE part = {OF_USER} AND state = 'live' "
+        f"AND pos IS NULL AND {END} > ?",
         (app, user, now),
     )
     return load_rows(connection, [rid for (rid,) in found])
@@ -335,11 +315,7 @@ def old_facts(
     or would expire with them too early for the others.
     """
     rows = [entry.row for entry in facts_of(connection, app, user, now)]
-    lasting = [
-        row
-        for row in rows
-        if row.time < before and row.expires_at is None and row.valid_until is None
-    ]
+    lasting = [row for row in rows if row.time < before and row.end is None]
     return sorted(lasting, key=lambda row: (row.time, row.rid))
 
 
@@ -356,6 +332,7 @@ ROW_FIELDS = (
     "id session event pos ts created_at expires_at author kind source trust text "
     "content meta importance uses last_used valid_until supersedes updated_at"
 ).split()
+_line_values = attrgetter(*ROW_FIELDS)
 EXPORTED_TABLES = {
     "hist": ("id", "at", "op", "old", "expires_at"),
     "tomb": ("id", "at", "why"),
@@ -451,11 +428,10 @@ def export_lines(
             entry = stored.get(rid)
             if entry is None:
                 continue  # damaged and quarantined
-            values = {name: getattr(entry.row, name) for name in ROW_FIELDS}
-            values["state"] = state
+            values = _memory_line(entry.row, state)
             if model is not None and entry.vec is not None and entry.model == model:
                 values["vec"] = _text(entry.vec)
-            yield "mem", {k: v for k, v in values.items() if v is not None}
+            yield "mem", values
     for table, columns in EXPORTED_TABLES.items():
         rows = connection.execute(
             f"SELECT {', '.join(columns)} FROM {table} WHERE part = ? "
@@ -493,9 +469,13 @@ def free_lines(
 def exported_memory(connection: Transaction, stored: RowWithVector) -> dict[str, Any]:
     """Return one memory in the format of an export line, without its vector."""
     query = "SELECT state FROM mem WHERE rid = ?"
-    values = {name: getattr(stored.row, name) for name in ROW_FIELDS}
-    values["state"] = connection.execute(query, (stored.row.rid,)).fetchone()[0]
-    return {name: value for name, value in values.items() if value is not None}
+    (state,) = connection.execute(query, (stored.row.rid,)).fetchone()
+    return _memory_line(stored.row, state)
+
+
+def _memory_line(row: Row, state: str) -> dict[str, Any]:
+    values = zip((*ROW_FIELDS, "state"), (*_line_values(row), state), strict=True)
+    return {name: value for name, value in values if value is not None}
 
 
 def _text(data: bytes) -> str:
@@ -528,46 +508,25 @@ def read_partition(
     if row is None:
         return None
     current = PartitionNames(*row)
-    tables = {
-        table: _partition_table_rows(connection, table, names.part) for table in TABLES
-    }
-    _require_whole(connection, current, tables)
-    tables["item"] = [
-        (*row[:8], None if row[8] is None else row[8][:-4], row[9])  # vectors alone
-        for row in tables["item"]
-    ]
-    return PartitionCopy(current, tables, expiry_now)
-
-
-def _partition_table_rows(
-    connection: Transaction, table: str, part: int
-) -> list[tuple[Any, ...]]:
-    known = TABLES[table]
-    rows = connection.execute(
-        f"SELECT {', '.join(known.columns)} FROM {table} WHERE part = ? "
-        f"ORDER BY {known.key}",
-        (part,),
-    ).fetchall()
-    if known.columns[0] != "rid":
-        return [tuple(row) for row in rows]
-    return [(row[0] & _LOW_BITS, *row[1:]) for row in rows]
-
-
-def _require_whole(
-    connection: Transaction,
-    names: PartitionNames,
-    tables: dict[str, list[tuple[Any, ...]]],
-) -> None:
+    tables: dict[str, list[tuple[Any, ...]]] = {}
+    for table, known in TABLES.items():
+        found = connection.execute(
+            f"SELECT {', '.join(known.columns)} FROM {table} WHERE part = ? "
+            f"ORDER BY {known.key}",
+            (names.part,),
+        )
+        rows = [tuple(each) for each in found]
+        if known.columns[0] == "rid":
+            rows = [(each[0] & _LOW_BITS, *each[1:]) for each in rows]
+        tables[table] = rows
     high = names.part << 32
     for rid, *values in tables["mem"]:
-        row = Row(high | rid, *values[: _WIDTH - 1])
-        vec, crc = values[-3], values[-1]
-        if not is_whole(row, vec, crc):
-            raise CorruptFileError(_DAMAGED)
-    dim = state_of(connection, names.part).dim
-    for rid, *values in tables["item"]:
+        if not is_whole(Row(high | rid, *values[: _WIDTH - 1]), values[-3], values[-1]):
+            msg = "a memory fails its checks; `vecall doctor` says more"
+            raise CorruptFileError(msg)
+    dim, items = state_of(connection, names.part).dim, tables["item"]
+    for at, (rid, *values) in enumerate(items):
         checked_item((high | rid, *values[:7]), values[-1])
-        checked_vectors(high | rid, values[7], dim)
-
-
-_DAMAGED = "a memory fails its checks; `vecall doctor` says more"
+        vectors = checked_vectors(high | rid, values[7], dim) or None
+        items[at] = (rid, *values[:7], vectors, values[8])
+    return PartitionCopy(current, tables, expiry_now)
