@@ -444,16 +444,13 @@ def _needed_json_texts(wanted: Mapping[str, Condition]) -> Iterator[str]:
         else:
             yield _quoted_json_text(keys[0])[:-1]
             yield _quoted_json_text(keys[-1])[1:]
-        if operator in ("$contains", "$all"):
-            for each in value if isinstance(value, list) else [value]:
-                if isinstance(each, str) and each:  # an element, or a part of a text
-                    yield _quoted_json_text(each)[1:-1]
-        elif operator == "$eq":
-            for each in value if isinstance(value, list) else [value]:
-                if isinstance(each, str):
-                    yield _quoted_json_text(each)
-                elif each is None or isinstance(each, bool):
-                    yield _LITERALS[each]
+        for each in value if isinstance(value, list) else [value]:
+            if operator == "$eq" and isinstance(each, str):
+                yield _quoted_json_text(each)
+            elif operator == "$eq" and (each is None or isinstance(each, bool)):
+                yield _LITERALS[each]
+            elif operator in ("$contains", "$all") and isinstance(each, str) and each:
+                yield _quoted_json_text(each)[1:-1]  # an element, or a part of a text
 
 
 def _quoted_json_text(text: str) -> str:

@@ -23,7 +23,6 @@ from vecall.store.queries.figures import is_counted
 from vecall.store.queries.partition_reads import (
     TESTED,
     filter_conditions,
-    load_rows,
     passing_metadata,
 )
 from vecall.store.rows import Change, digest_of_old, names_checksum, text_hash
@@ -46,7 +45,7 @@ from vecall.store.writes.partition_writer import (
     archive,
     forget_waits,
     passages_among,
-    rewrite,
+    rewrite_rows,
     with_passages,
 )
 from vecall.types import Filter
@@ -57,7 +56,6 @@ from vecall.types import Filter
 LASTS_S = 600.0  # TTL of a proposal, in seconds
 
 _PREFIX = "\0forget:"  # no idempotency key of a caller has a NUL
-_ROW_BYTES = 1_000
 
 
 @dataclass(slots=True)
@@ -67,7 +65,7 @@ class ProposeForget(UserJob):
     shown: Mapping[str, str]  # the texts that the user is shown, by id
     # The secret that confirms the proposal.
     token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
-    estimated_bytes: int = _ROW_BYTES
+    estimated_bytes: int = 1_000
 
     def _write(self, partition: PartitionWriter) -> Change:
         part, now = partition.id, partition.expiry_now
@@ -517,10 +515,7 @@ def _hide_links(connection: Transaction) -> None:
         if names is None:
             continue
         partition = PartitionWriter(connection, *names, create=False)
-        for entry in load_rows(connection, states, any_state=True):
-            state = states[entry.row.rid]
-            row = entry.row._replace(supersedes=None)
-            rewrite(partition, entry, row, was=state, state=state)
+        rewrite_rows(partition, states, lambda row: row._replace(supersedes=None))
         partition.finish()
 
 

@@ -158,8 +158,17 @@ class WriteItems(UserJob):
                 delete_item(connection, found)
                 state = state._replace(gone=state.gone + 1)
             if isinstance(each, ItemPut):
-                created = found.created_at if found and version else partition.now
-                state = _put_item(partition, state, each, created)
+                row = ItemRow(
+                    0,
+                    *place,
+                    each.value,
+                    found.created_at if found and version else partition.now,
+                    partition.now,
+                    each.ttl,
+                    None if each.ttl is None else partition.expiry_now + each.ttl,
+                    pieces=each.pieces,
+                )
+                state = insert_item(partition, state, row, each.vectors)
                 self.versions.append(state.seq)
         if state != before or self.dim:
             save_item_state(connection, state)
@@ -175,23 +184,6 @@ class WriteItems(UserJob):
                 raise
             free = state._replace(dim=0, embedder=None)
             return agreed(free, self.dim, self.embedder)
-
-
-def _put_item(
-    partition: PartitionWriter, state: ItemState, put: ItemPut, created_at: float
-) -> ItemState:
-    row = ItemRow(
-        0,
-        put.namespace,
-        put.key,
-        put.value,
-        created_at,
-        partition.now,
-        put.ttl,
-        None if put.ttl is None else partition.expiry_now + put.ttl,
-        pieces=put.pieces,
-    )
-    return insert_item(partition, state, row, put.vectors)
 
 
 def insert_item(

@@ -8,13 +8,14 @@ sequence number of its insertion, so it is never reused, not even after a deleti
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, nextafter
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from vecall.clock import ExpiryClock
+from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError, LimitExceededError, NotFoundError
 from vecall.filters.rights import FULL, Rights
 from vecall.store.names import tombstones
@@ -315,6 +316,21 @@ def rewrite(
     return RowWithVector(row, vec, model)
 
 
+def rewrite_rows(
+    partition: PartitionWriter,
+    states: Mapping[int, State],
+    change: Callable[[Row], Row],
+) -> list[RowWithVector]:
+    """Change rows, which keep their states; return the live ones that differ."""
+    written = []
+    for stored in in_slices(load_rows(partition.connection, states, any_state=True)):
+        row, state = change(stored.row), states[stored.row.rid]
+        if row != stored.row:
+            entry = rewrite(partition, stored, row, was=state, state=state)
+            written += [entry] if state == "live" else []
+    return written
+
+
 def archive(
     partition: PartitionWriter, rids: Iterable[int], why: Reason, by: str | None = None
 ) -> list[int]:
@@ -392,15 +408,8 @@ def rewrite_positions(
 ) -> list[RowWithVector]:
     """Change only the positions of turns, but of some; return the live ones."""
     ids = [id_ for id_ in moved if id_ not in but]
-    states: dict[int, State] = dict(partition.select_memories("rid, state", ids))
-    written = []
-    for entry in load_rows(partition.connection, states, any_state=True):
-        state = states[entry.row.rid]
-        row = entry.row._replace(pos=moved[entry.row.id])
-        row_written = rewrite(partition, entry, row, was=state, state=state)
-        if state == "live":
-            written.append(row_written)
-    return written
+    states = dict(partition.select_memories("rid, state", ids))
+    return rewrite_rows(partition, states, lambda row: row._replace(pos=moved[row.id]))
 
 
 def rows_to_fold(

@@ -15,7 +15,7 @@ from vecall.filters.rights import FULL, Rights
 from vecall.limits import Eviction
 from vecall.ranking.options import DAY, DEFAULT_PRIOR, weight_of
 from vecall.store.queries.partition_reads import END, load_rows
-from vecall.store.rows import Change, RowWithVector, checksum, is_whole
+from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
 from vecall.store.transaction import select_in, visible
 from vecall.store.writes.delete import (
     TO_DELETE,
@@ -27,9 +27,8 @@ from vecall.store.writes.delete import (
 from vecall.store.writes.partition_writer import (
     MemoriesJob,
     PartitionWriter,
-    State,
     Waits,
-    rewrite,
+    rewrite_rows,
     waits_of,
 )
 
@@ -235,18 +234,18 @@ def _rows_to_evict(
     if larger:  # the number of rows for these bytes is unknown: sort all, once
         limit = _ALL
     while True:
-        order = _in_order(partition, bounds.eviction, limit)
+        order = _order_of_eviction(partition, bounds.eviction, limit)
         old = [rid for rid in order if rid not in new]
-        going, left = _take(partition, old, count + more, size + larger)
+        going, left = _take_rows_to_delete(partition, old, count + more, size + larger)
         enough = len(going) >= count + more and left <= 0
         if enough or len(order) < limit:
             young = [rid for rid in order if rid in new]
-            count, size = count - len(going), left - larger
-            return going + _take(partition, young, count, size)[0]
+            rest = (count - len(going), left - larger)
+            return going + _take_rows_to_delete(partition, young, *rest)[0]
         limit *= 8
 
 
-def _take(
+def _take_rows_to_delete(
     partition: PartitionWriter, order: Sequence[int], count: int, size: int
 ) -> tuple[list[RowToDelete], int]:
     """The first rows of `order` that reach `count` rows and `size` bytes.
@@ -258,16 +257,21 @@ def _take(
     while at < len(order) and (len(going) < count or size > 0):
         # The number of rows depends on their sizes: each slice doubles the rows read.
         end = at + max(count - len(going), max(at, _MORE) if size > 0 else 0)
-        for row in _read_rows_to_delete(partition, order[at:end]):
+        query = f"SELECT {TO_DELETE} FROM mem WHERE rid IN"
+        found = select_in(partition.connection, query, [], order[at:end])
+        rows = {row[0]: RowToDelete(*row) for row in found}
+        for rid in order[at:end]:
             if len(going) >= count and size <= 0:
                 break
-            going.append(row)
-            size -= row.size
+            going.append(rows[rid])
+            size -= rows[rid].size
         at = end
     return going, size
 
 
-def _in_order(partition: PartitionWriter, eviction: Eviction, limit: int) -> list[int]:
+def _order_of_eviction(
+    partition: PartitionWriter, eviction: Eviction, limit: int
+) -> list[int]:
     """At most `limit` live rows of a user, in order of eviction."""
     if eviction == "lowest_value":
         return lowest_value(partition, limit)
@@ -281,15 +285,6 @@ def _in_order(partition: PartitionWriter, eviction: Eviction, limit: int) -> lis
         values = [*_own_row_numbers(partition), limit]
         query = f"SELECT rid {_LIVE} ORDER BY {_LAST_TOUCHED}, rid LIMIT ?"
     return [rid for (rid,) in partition.execute(query, values)]
-
-
-def _read_rows_to_delete(
-    partition: PartitionWriter, rids: Sequence[int]
-) -> list[RowToDelete]:
-    query = f"SELECT {TO_DELETE} FROM mem WHERE rid IN"
-    found = select_in(partition.connection, query, [], rids)
-    rows = {row[0]: RowToDelete(*row) for row in found}
-    return [rows[rid] for rid in rids]
 
 
 # Counts the uses of memories.
@@ -369,16 +364,12 @@ class TouchMemories(MemoriesJob):
             f"AND coalesce(expires_at, 9e99) > ?{visible(self.rights)}"
         )
         found = partition.select_memories("rid, state", ids, lasting, now, now)
-        states: dict[int, State] = dict(found)
         expires_at = None if self.ttl is None else now + self.ttl
-        written, touched = [], []
-        stored_rows = load_rows(partition.connection, states, any_state=True)
-        for stored in in_slices(stored_rows):
-            state = states[stored.row.rid]
-            row = stored.row._replace(expires_at=expires_at)
+        touched: list[str] = []
+
+        def touch(row: Row) -> Row:
             touched.append(row.id)
-            if row != stored.row:
-                moved = rewrite(partition, stored, row, was=state, state=state)
-                if state == "live":
-                    written.append(moved)
+            return row._replace(expires_at=expires_at)
+
+        written = rewrite_rows(partition, dict(found), touch)
         return partition.changed(written, ids=touched)
