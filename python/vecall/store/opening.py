@@ -20,7 +20,7 @@ from vecall.store.results import Finding
 from vecall.store.rows import PartitionCopy, PartitionNames, shifted
 from vecall.store.sqlite import SqliteStorage
 from vecall.store.storage import Storage
-from vecall.store.writes.imports import AdoptIdentity, CopyPartition
+from vecall.store.writes.transfers import AdoptIdentity, CopyPartition
 
 
 def open_storage(

@@ -34,6 +34,7 @@ _PAGE = 2_000  # rows with their vectors: a few MB
 
 ALWAYS = -9e99  # a time before every end: by it, rows that have expired are read too
 
+TIME = "coalesce(ts, created_at)"  # `Row.time` in SQL, as in the index mem_old
 OF_USER = "(SELECT id FROM part WHERE app = ? AND user = ?)"
 
 END = "min(coalesce(mem.expires_at, 9e99), coalesce(mem.valid_until, 9e99))"
@@ -301,8 +302,7 @@ def count_totals(
 
 
 _LITERALS = {True: "true", False: "false", None: "null"}
-_TIME = "coalesce(ts, created_at)"
-TESTED = f"{_TIME}, coalesce(updated_at, created_at), meta"
+TESTED = f"{TIME}, coalesce(updated_at, created_at), meta"
 """The columns that conditions on metadata read."""
 
 
@@ -317,7 +317,7 @@ def filter_conditions(conditions: Filter) -> tuple[str, list[Any]]:
         sql, values = " AND session = ?", [conditions.session_id]
     for bound, value in ((">= ?", conditions.after), ("< ?", conditions.before)):
         if value is not None:
-            sql += f" AND {_TIME} {bound}"
+            sql += f" AND {TIME} {bound}"
             values.append(to_seconds(value, "filter"))
     labels, names = label_conditions(conditions)
     needles, texts = _metadata_condition(conditions)

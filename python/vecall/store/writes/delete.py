@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from vecall.store.names import (
     make_key,
     make_secret,
 )
-from vecall.store.queries.figures import is_counted
+from vecall.store.queries.listing import is_counted
 from vecall.store.queries.partition_reads import (
     TESTED,
     filter_conditions,
@@ -458,6 +458,7 @@ _AT_ONCE = 500  # rows
 _PLAIN = "id >= char(1)"  # an id that is not hidden, and not a key
 _GONE = "NOT EXISTS (SELECT 1 FROM mem WHERE mem.part = {0}.part AND mem.id = {0}.{1})"
 
+_Hide = Callable[[int, str], str]  # of a partition and a name, under the user's key
 _EMPTY_USERS = (
     "SELECT id, app, user FROM part WHERE app <> ? "
     "AND NOT EXISTS (SELECT 1 FROM mem WHERE part = part.id) "
@@ -470,7 +471,15 @@ _EMPTY_USERS = (
 def hide_what_is_gone(connection: Transaction, now: float) -> None:
     """Replace ids and names of deleted data by keyed digests, inside a transaction."""
     _hide_links(connection)
-    hidden = _Hiding(connection, now)
+    keys: dict[int, bytes] = {}
+
+    def hidden(part: int, name: str) -> str:
+        if is_hidden(name):
+            return name
+        if part not in keys:
+            keys[part] = make_key(connection, part, now)
+        return hide(keys[part], name)
+
     _hide_ids(connection, hidden)
     forget_waits(connection)
     for part, app, user in connection.execute(_EMPTY_USERS, (HIDDEN_APP,)).fetchall():
@@ -480,22 +489,6 @@ def hide_what_is_gone(connection: Transaction, now: float) -> None:
             "DELETE FROM fig WHERE part = 0 AND name IN (SELECT name FROM fig "
             "WHERE part = 0 GROUP BY name HAVING sum(parts) = 0)"
         )
-
-
-@dataclass(slots=True)
-class _Hiding:
-    """Hides names of a user under the user's key."""
-
-    _connection: Transaction
-    _now: float
-    _keys: dict[int, bytes] = field(default_factory=dict)
-
-    def __call__(self, part: int, name: str) -> str:
-        if is_hidden(name):
-            return name
-        if part not in self._keys:
-            self._keys[part] = make_key(self._connection, part, self._now)
-        return hide(self._keys[part], name)
 
 
 def _hide_links(connection: Transaction) -> None:
@@ -519,7 +512,7 @@ def _hide_links(connection: Transaction) -> None:
         partition.finish()
 
 
-def _hide_ids(connection: Transaction, hidden: _Hiding) -> None:
+def _hide_ids(connection: Transaction, hidden: _Hide) -> None:
     """Hide the ids of deleted memories in tombstones, seen turns and recorded calls."""
     execute = connection.execute
     tombstones = f"SELECT part, id, at, why FROM tomb WHERE {_PLAIN} LIMIT {_AT_ONCE}"
@@ -570,7 +563,7 @@ def _hide_ids(connection: Transaction, hidden: _Hiding) -> None:
 
 
 def _hide_user(
-    connection: Transaction, part: int, app: str, user: str, hidden: _Hiding
+    connection: Transaction, part: int, app: str, user: str, hidden: _Hide
 ) -> None:
     """Hide a user's names, or delete the partition if it has no ids to recognise."""
     execute = connection.execute

@@ -14,7 +14,7 @@ from vecall.errors import LimitExceededError
 from vecall.filters.rights import FULL, Rights
 from vecall.limits import Eviction
 from vecall.ranking.options import DAY, DEFAULT_PRIOR, weight_of
-from vecall.store.queries.partition_reads import END, load_rows
+from vecall.store.queries.partition_reads import END, TIME, load_rows
 from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
 from vecall.store.transaction import select_in, visible
 from vecall.store.writes.delete import (
@@ -44,7 +44,6 @@ _LEVELS = 3  # of priors, each with its own age limit, besides one that has none
 _DAYS = 4_000_000  # more than from the year 1 to the year 9999
 _KNOWN = 10_000  # cached weights
 _PRIOR = f"coalesce(importance_prior, {DEFAULT_PRIOR})"
-_TIME = "coalesce(ts, created_at)"
 
 
 class _Lightest:
@@ -134,8 +133,8 @@ def lowest_value(partition: PartitionWriter, limit: int) -> list[int]:
         end = min(begin + span - 1, last)
         heavier = lightest.heavier()
         found = execute(
-            f"SELECT rid, {_PRIOR}, uses, {_TIME} {live}"
-            + f" AND NOT ({_PRIOR} >= ? AND {_TIME} >= ?)" * len(heavier),
+            f"SELECT rid, {_PRIOR}, uses, {TIME} {live}"
+            + f" AND NOT ({_PRIOR} >= ? AND {TIME} >= ?)" * len(heavier),
             (begin, end, *(value for pair in heavier for value in pair)),
         )
         while rows := found.fetchmany(_IN_A_SLICE):
@@ -147,7 +146,6 @@ def lowest_value(partition: PartitionWriter, limit: int) -> list[int]:
 
 _ALL = 1 << 62
 _MORE = 16  # extra rows that are read when the byte limit is exceeded
-_OLDEST = "coalesce(ts, created_at)"  # the expression of the index mem_old
 _LAST_TOUCHED = "max(created_at, updated_at, coalesce(last_used, 0))"
 _AT_ONCE = 100  # without an index, evict this fraction (1/100) of the quota in addition
 
@@ -279,7 +277,7 @@ def _order_of_eviction(
         values = [partition.id, limit]
         query = (
             "SELECT rid FROM mem INDEXED BY mem_old WHERE part = ? AND "
-            f"state = 'live' ORDER BY {_OLDEST}, rid LIMIT ?"
+            f"state = 'live' ORDER BY {TIME}, rid LIMIT ?"
         )
     else:
         values = [*_own_row_numbers(partition), limit]

@@ -14,6 +14,7 @@ from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
 from vecall.filters.rights import FULL, Rights
 from vecall.scalars import stored_float
 from vecall.store.names import hide, keys_of, part_of, tombstones
+from vecall.store.queries.partition_reads import OF_USER
 from vecall.store.results import BufferedTurn, DueSession
 from vecall.store.rows import Change, Draft
 from vecall.store.transaction import (
@@ -196,8 +197,8 @@ def buffered_turns(
 ) -> list[BufferedTurn]:
     """Return the buffered turns of a session, in order."""
     found = connection.execute(
-        "SELECT id, event FROM told WHERE session = ? AND event IS NOT NULL AND part = "
-        "(SELECT id FROM part WHERE app = ? AND user = ?) ORDER BY pos",
+        "SELECT id, event FROM told WHERE session = ? AND event IS NOT NULL "
+        f"AND part = {OF_USER} ORDER BY pos",
         (session, app, user),
     )
     turns = [BufferedTurn(id_, stored_object(event)) for id_, event in found]
@@ -213,9 +214,7 @@ def seen_turn_ids(
     connection: Transaction, app: str, user: str, session: str, ids: Sequence[str]
 ) -> set[str]:
     """Return those of `ids` that a session has buffered before."""
-    part = part_of(connection, app, user)
-    if part is None:
-        return set()
+    part = part_of(connection, app, user) or 0
     return seen_turn_ids_of_partition(connection, part, session, ids)
 
 

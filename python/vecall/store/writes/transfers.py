@@ -1,36 +1,55 @@
-"""Writing what was exported or copied."""
+"""What moves a user's data between storages: exports, imports and copies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vecall.errors import CorruptFileError
-from vecall.store.names import add_key, forms_of, is_hidden, is_key, tombstones
-from vecall.store.queries.listing import EXPORTED_TABLES, ROW_FIELDS
+from vecall.errors import CorruptFileError, InvalidArgumentError
+from vecall.store.names import (
+    HIDDEN_APP,
+    add_key,
+    forms_of,
+    is_hidden,
+    is_key,
+    tombstones,
+)
 from vecall.store.queries.partition_reads import load_rows
+from vecall.store.results import EmbeddingModel
 from vecall.store.rows import (
     COLUMNS,
     TABLES,
     Change,
     PartitionCopy,
+    PartitionNames,
     Row,
     RowWithVector,
     checksum,
+    is_whole,
     text_hash,
 )
 from vecall.store.transaction import (
     Transaction,
+    active_model,
     execute_in,
     insert_many,
+    is_print,
     leave,
     require_active,
     set_fact,
 )
-from vecall.store.values import ItemRow, item_checksum, with_checksum
+from vecall.store.values import (
+    ItemRow,
+    checked_item,
+    checked_vectors,
+    item_checksum,
+    stored_object,
+    with_checksum,
+)
 from vecall.store.writes.delete import delete_memories, delete_partition
-from vecall.store.writes.items import import_items
+from vecall.store.writes.items import import_items, state_of
 from vecall.store.writes.partition_writer import (
     NO_USER,
     PartitionWriter,
@@ -41,6 +60,212 @@ from vecall.store.writes.partition_writer import (
 )
 from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.sessions import seen_turn_ids_of_partition
+
+# A file's contents as plain values, for export and import.
+#
+# An export is a header, then the table rows of each (app, user). It omits numbers that
+# are valid only within one file (rows, partitions, sequences), so exporting an imported
+# file gives the same export.
+
+
+FORMAT = 1  # the version of the format, in the header
+
+EXPORTED_TABLES = {
+    "hist": ("id", "at", "op", "old", "expires_at"),
+    "tomb": ("id", "at", "why"),
+    "replaced": ("id", "by", "why", "at"),
+    "told": ("session", "id", "at", "pos", "event"),
+    "trig": ("session", "kind", "due_at", "state"),
+}
+_WHERE_AND_ORDER = {
+    "hist": "ORDER BY id, seq",
+    "tomb": "ORDER BY id",
+    "replaced": "ORDER BY id",
+    "trig": "AND kind = 'make' ORDER BY session, kind",  # no derived rows
+    "told": "ORDER BY session, id",
+}
+_EXPORTED_AT_ONCE = 200
+_MAX_DIM = 65_536
+
+
+def export_header(connection: Transaction, vectors: bool) -> dict[str, Any]:
+    """Return the header, which is the first line."""
+    model = active_model(connection) if vectors else None
+    model_fields = None
+    if model is not None:
+        print_ = model.fingerprint
+        model_fields = {
+            "name": model.name,
+            "dim": model.dim,
+            "fingerprint": None if print_ is None else _text(print_),
+        }
+    return {"vecall": "export", "format": FORMAT, "model": model_fields}
+
+
+def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
+    """Return the model of an export's vectors; None without vectors.
+
+    InvalidArgumentError: not the header of an export that this version reads.
+    """
+    if header.get("vecall") != "export" or header.get("format") != FORMAT:
+        msg = f"expected the header of a vecall export of format {FORMAT}"
+        raise InvalidArgumentError(msg)
+    model_fields = header.get("model")
+    if model_fields is None:
+        return None
+    try:
+        print_ = model_fields.get("fingerprint")
+        fingerprint = None if print_ is None else base64.b64decode(print_)
+        name, dim = model_fields["name"], model_fields["dim"]
+        name.encode()  # a lone surrogate cannot be stored
+    except (AttributeError, KeyError, TypeError, ValueError):
+        name = dim = fingerprint = None
+    fits = isinstance(name, str) and type(dim) is int and 1 <= dim <= _MAX_DIM
+    if not fits or not (fingerprint is None or is_print(fingerprint, dim)):
+        raise InvalidArgumentError("model: expected name, dim and fingerprint")
+    return EmbeddingModel(name, dim, fingerprint=fingerprint)
+
+
+def export_partitions(
+    connection: Transaction, app: str | None, user: str | None
+) -> list[tuple[int, str, str, float]]:
+    """Return number, app, user and creation time of all or some partitions.
+
+    Partitions whose names were replaced by digests are left out.
+    """
+    return connection.execute(
+        "SELECT id, app, user, created_at FROM part "
+        "WHERE (CAST(? AS TEXT) IS NULL OR app = ?) "
+        "AND (CAST(? AS TEXT) IS NULL OR user = ?) AND app <> ? ORDER BY app, user",
+        (app, app, user, user, HIDDEN_APP),
+    ).fetchall()
+
+
+def export_lines(
+    connection: Transaction, part: int, model: int | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the lines of one partition, without damaged memories in quarantine.
+
+    Memories come first. Vectors of the model of the number `model` are included; None
+    includes none.
+    """
+    found = connection.execute(
+        "SELECT rid, state FROM mem WHERE rid BETWEEN ? AND ? ORDER BY rid",
+        (part << 32, (part << 32) | 0xFFFFFFFF),
+    )
+    while batch := found.fetchmany(_EXPORTED_AT_ONCE):
+        rids = [row[0] for row in batch]
+        stored = {
+            entry.row.rid: entry
+            for entry in load_rows(connection, rids, any_state=True)
+        }
+        for rid, state in batch:
+            entry = stored.get(rid)
+            if entry is None:
+                continue  # damaged and quarantined
+            values = _memory_line(entry.row, state)
+            if model is not None and entry.vec is not None and entry.model == model:
+                values["vec"] = _text(entry.vec)
+            yield "mem", values
+    for table, columns in EXPORTED_TABLES.items():
+        rows = connection.execute(
+            f"SELECT {', '.join(columns)} FROM {table} WHERE part = ? "
+            f"{_WHERE_AND_ORDER[table]}",
+            (part,),
+        )
+        for row in rows:
+            values = dict(zip(columns, row, strict=True))
+            yield table, {k: v for k, v in values.items() if v is not None}
+
+
+def free_lines(
+    lines: Iterable[tuple[str, dict[str, Any]]],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield those of the lines of `export_lines` that are not quarantined content.
+
+    Omitted are quarantined memories with their history, revisions that were quarantined
+    when they were overwritten, and quarantined buffered turns.
+    """
+    held: set[str] = set()
+    for kind, values in lines:
+        if kind == "mem" and values["state"] == "quarantined":
+            held.add(values["id"])
+        elif kind == "told" and "quarantined" in stored_object(
+            values.get("event", "{}")
+        ):
+            continue
+        elif kind != "hist" or not (
+            values["id"] in held
+            or stored_object(values["old"]).get("state") == "quarantined"
+        ):
+            yield kind, values
+
+
+def exported_memory(connection: Transaction, stored: RowWithVector) -> dict[str, Any]:
+    """Return one memory in the format of an export line, without its vector."""
+    query = "SELECT state FROM mem WHERE rid = ?"
+    (state,) = connection.execute(query, (stored.row.rid,)).fetchone()
+    return _memory_line(stored.row, state)
+
+
+def _memory_line(row: Row, state: str) -> dict[str, Any]:
+    values = zip((*Row._fields[1:], "state"), (*row[1:], state), strict=True)
+    return {name: value for name, value in values if value is not None}
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+# Reads all rows of a user, for a copy in another storage.
+
+
+_LOW_BITS = 0xFFFFFFFF
+_WIDTH = len(Row._fields)
+_NAMES = "SELECT id, app, user, seq, live, bytes, created_at, item FROM part"
+
+
+def partitions_after(
+    connection: Transaction, after: int, limit: int
+) -> list[PartitionNames]:
+    """Return the users with a greater number, in order."""
+    rows = connection.execute(
+        f"{_NAMES} WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
+    ).fetchall()
+    return [PartitionNames(*row) for row in rows]
+
+
+def read_partition(
+    connection: Transaction, names: PartitionNames, expiry_now: float
+) -> PartitionCopy | None:
+    """Return all rows of a user; None if the user was deleted."""
+    row = connection.execute(f"{_NAMES} WHERE id = ?", (names.part,)).fetchone()
+    if row is None:
+        return None
+    current = PartitionNames(*row)
+    tables: dict[str, list[tuple[Any, ...]]] = {}
+    for table, known in TABLES.items():
+        found = connection.execute(
+            f"SELECT {', '.join(known.columns)} FROM {table} WHERE part = ? "
+            f"ORDER BY {known.key}",
+            (names.part,),
+        )
+        rows = [tuple(each) for each in found]
+        if known.columns[0] == "rid":
+            rows = [(each[0] & _LOW_BITS, *each[1:]) for each in rows]
+        tables[table] = rows
+    high = names.part << 32
+    for rid, *values in tables["mem"]:
+        if not is_whole(Row(high | rid, *values[: _WIDTH - 1]), values[-3], values[-1]):
+            msg = "a memory fails its checks; `vecall doctor` says more"
+            raise CorruptFileError(msg)
+    dim, items = state_of(connection, names.part).dim, tables["item"]
+    for at, (rid, *values) in enumerate(items):
+        checked_item((high | rid, *values[:7]), values[-1])
+        vectors = checked_vectors(high | rid, values[7], dim) or None
+        items[at] = (rid, *values[:7], vectors, values[8])
+    return PartitionCopy(current, tables, expiry_now)
+
 
 # Writes exported lines of one partition.
 
@@ -149,7 +374,7 @@ class ImportLines(UserJob):
         else:
             size *= live
         rid = partition.change(0 if old is None else old[0], "u", live=live, size=size)
-        fields: list[Any] = [values.get(name) for name in ROW_FIELDS]
+        fields: list[Any] = [values.get(name) for name in Row._fields[1:]]
         row = Row(rid, *fields)
         if old is not None and old[4]:
             row = _as_used_here(partition.connection, row)
@@ -247,9 +472,6 @@ def _write_history_entry(partition: PartitionWriter, values: Mapping[str, Any]) 
 
 
 # Writes all rows of a user that come from another storage.
-
-
-_WIDTH = len(COLUMNS.split(", "))
 
 
 @dataclass(slots=True)
