@@ -53,10 +53,8 @@ def listed(
     part = number_of_part(connection, app, user)
     lowest = part << 32
     if cursor is not None:
-        row = connection.execute(
-            f"SELECT rid FROM mem WHERE part = ? AND id = ?{visible(rights)}",
-            (part, cursor),
-        ).fetchone()
+        query = f"SELECT rid FROM mem WHERE part = ? AND id = ?{visible(rights)}"
+        row = connection.execute(query, (part, cursor)).fetchone()
         if row is None:
             msg = (
                 "cursor: this user has no such memory any more; begin without a cursor"
@@ -216,10 +214,8 @@ def history(
             if not own and current == id_:
                 return []
             revisions = own + revisions
-            replaced = connection.execute(
-                "SELECT id FROM replaced WHERE part = ? AND by = ? ORDER BY at, id",
-                (part, current),
-            )
+            query = "SELECT id FROM replaced WHERE part = ? AND by = ? ORDER BY at, id"
+            replaced = connection.execute(query, (part, current))
             waiting += [older for (older,) in replaced]
     return revisions
 
@@ -656,10 +652,8 @@ def list_sessions(
         read = set(known)
         if rights is FULL:
             read = {row[0] for row in rows if row[3] >= row[5] or row[4] <= row[6]}
-            over = connection.execute(
-                f"SELECT DISTINCT session FROM mem WHERE rid IN ({_OVER})",
-                {"part": part, "now": now},
-            )
+            query = f"SELECT DISTINCT session FROM mem WHERE rid IN ({_OVER})"
+            over = connection.execute(query, {"part": part, "now": now})
             read |= known.keys() & {name for (name,) in over.fetchall()}
         for name in read:
             del known[name]

@@ -125,10 +125,8 @@ class IdempotencyRecord:
         part, now = self._partition.id, self._partition.expiry_now
         execute = self._partition.execute
         execute("DELETE FROM idem WHERE part = ? AND at < ?", (part, now - _LIFETIME_S))
-        execute(
-            "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, ?, ?)",
-            (part, self._key, now, self._hash, json.dumps(list(ids))),
-        )
+        query = "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, ?, ?)"
+        execute(query, (part, self._key, now, self._hash, json.dumps(list(ids))))
 
 
 def find_call(

@@ -70,10 +70,8 @@ class ProposeForget(UserJob):
     def _write(self, partition: PartitionWriter) -> Change:
         part, now = partition.id, partition.expiry_now
         seen = {id_: text_hash(text).hex() for id_, text in self.shown.items()}
-        partition.execute(
-            "DELETE FROM idem WHERE part = ? AND hash IS NULL AND at < ?",
-            (part, now - LASTS_S),
-        )
+        query = "DELETE FROM idem WHERE part = ? AND hash IS NULL AND at < ?"
+        partition.execute(query, (part, now - LASTS_S))
         partition.execute(
             "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, NULL, ?)",
             (part, _PREFIX + self.token, now, json.dumps(seen)),
@@ -94,10 +92,8 @@ def take_proposal(
     chosen id is not of this proposal.
     """
     own = (partition.id, _PREFIX + token)
-    row = partition.execute(
-        "SELECT ids FROM idem WHERE part = ? AND key = ? AND at >= ?",
-        (*own, partition.expiry_now - LASTS_S),
-    ).fetchone()
+    query = "SELECT ids FROM idem WHERE part = ? AND key = ? AND at >= ?"
+    row = partition.execute(query, (*own, partition.expiry_now - LASTS_S)).fetchone()
     seen: dict[str, str] = {} if row is None else json.loads(row[0])
     if seen and chosen is not None:
         if not seen.keys() >= set(chosen):
@@ -556,10 +552,8 @@ def _hide_ids(connection: Transaction, hidden: _Hide) -> None:
         if not gone:
             continue
         new_ids = [hidden(part, id_) if id_ in gone else id_ for id_ in known]
-        execute(
-            "UPDATE idem SET ids = ? WHERE part = ? AND key = ?",
-            (json.dumps(new_ids), part, key),
-        )
+        statement = "UPDATE idem SET ids = ? WHERE part = ? AND key = ?"
+        execute(statement, (json.dumps(new_ids), part, key))
 
 
 def _hide_user(
@@ -583,7 +577,5 @@ def _hide_user(
     make_secret(connection)
     name = hidden_user(connection, app, user)
     assert name is not None
-    execute(
-        "UPDATE part SET app = ?, user = ?, crc = ?, snap = NULL WHERE id = ?",
-        (HIDDEN_APP, name, names_checksum(part, HIDDEN_APP, name), part),
-    )
+    query = "UPDATE part SET app = ?, user = ?, crc = ?, snap = NULL WHERE id = ?"
+    execute(query, (HIDDEN_APP, name, names_checksum(part, HIDDEN_APP, name), part))

@@ -477,16 +477,12 @@ def shorten_digests(connection: Transaction) -> None:
     A short digest still prevents an older copy of a session from undoing a correction.
     One in 65,536 other texts is refused with it.
     """
-    rows = connection.execute(
-        "SELECT part, id, seq, old FROM hist WHERE op = 'edit' AND old LIKE ?",
-        ('{"digest%',),
-    ).fetchall()
+    query = "SELECT part, id, seq, old FROM hist WHERE op = 'edit' AND old LIKE ?"
+    rows = connection.execute(query, ('{"digest%',)).fetchall()
     for *key, old in rows:
         short = json.dumps({"digest": digest_of_old(old)[:SHORT]})
-        connection.execute(
-            "UPDATE hist SET old = ? WHERE part = ? AND id = ? AND seq = ?",
-            (short, *key),
-        )
+        statement = "UPDATE hist SET old = ? WHERE part = ? AND id = ? AND seq = ?"
+        connection.execute(statement, (short, *key))
 
 
 # Leaves out the drafts of a call that are not stored.

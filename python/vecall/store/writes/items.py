@@ -213,10 +213,8 @@ def newest_items(
     yield from map(checked, newest)
     if len(newest) < first:
         return
-    others = connection.execute(
-        f"SELECT rid FROM item WHERE {within} AND rid < ? ORDER BY +rid DESC",
-        [*values, newest[-1][0]],
-    )
+    query = f"SELECT rid FROM item WHERE {within} AND rid < ? ORDER BY +rid DESC"
+    others = connection.execute(query, [*values, newest[-1][0]])
     rids = [rid for (rid,) in others]
     for start in range(0, len(rids), _AT_ONCE):
         some = rids[start : start + _AT_ONCE]
@@ -614,10 +612,8 @@ def move_expiries(connection: Transaction, seconds: float) -> int:
 
 def _set_expiry(connection: Transaction, row: ItemRow, expires_at: float) -> None:
     row = row._replace(expires_at=expires_at)
-    connection.execute(
-        "UPDATE item SET expires_at = ?, crc = ? WHERE rid = ?",
-        (expires_at, item_checksum(row), row.rid),
-    )
+    query = "UPDATE item SET expires_at = ?, crc = ? WHERE rid = ?"
+    connection.execute(query, (expires_at, item_checksum(row), row.rid))
 
 
 @dataclass(slots=True)

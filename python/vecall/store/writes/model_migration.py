@@ -179,10 +179,8 @@ class PutNextVectors:
             same = embedded_part(row) == embedded_part(stored.row)
             if same and vec is None:
                 connection.execute("DELETE FROM vec_next WHERE rid = ?", (row.rid,))
-                connection.execute(
-                    "UPDATE mem SET vec = NULL, model = NULL, crc = ? WHERE rid = ?",
-                    (checksum(row, None), row.rid),
-                )
+                query = "UPDATE mem SET vec = NULL, model = NULL, crc = ? WHERE rid = ?"
+                connection.execute(query, (checksum(row, None), row.rid))
                 continue
             connection.execute(
                 "INSERT INTO vec_next (rid, model, vec, crc) "
@@ -248,14 +246,10 @@ class MoveVectors:
         active = active_model(connection)
         if active is None:
             return NO_USER
-        rows = connection.execute(
-            "SELECT rid, vec, model, crc FROM vec_next WHERE model = ? LIMIT ?",
-            (active.id, _MOVED_AT_ONCE),
-        ).fetchall()
+        query = "SELECT rid, vec, model, crc FROM vec_next WHERE model = ? LIMIT ?"
+        rows = connection.execute(query, (active.id, _MOVED_AT_ONCE)).fetchall()
         for rid, vec, model, crc in rows:
-            connection.execute(
-                "UPDATE mem SET vec = ?, model = ?, crc = ? WHERE rid = ?",
-                (vec, model, crc, rid),
-            )
+            statement = "UPDATE mem SET vec = ?, model = ?, crc = ? WHERE rid = ?"
+            connection.execute(statement, (vec, model, crc, rid))
             connection.execute("DELETE FROM vec_next WHERE rid = ?", (rid,))
         return NO_USER

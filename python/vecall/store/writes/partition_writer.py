@@ -105,10 +105,8 @@ class PartitionWriter:
         """Restore the user's names if a purge hid them."""
         if self._is_hidden:
             names = (self.app, self.user)
-            self.execute(
-                "UPDATE part SET app = ?, user = ?, crc = ? WHERE id = ?",
-                (*names, names_checksum(self.id, *names), self.id),
-            )
+            query = "UPDATE part SET app = ?, user = ?, crc = ? WHERE id = ?"
+            self.execute(query, (*names, names_checksum(self.id, *names), self.id))
             self._is_hidden = False
 
     def change(self, rid: int, op: str, *, live: int = 0, size: int = 0) -> int:
@@ -163,10 +161,8 @@ class PartitionWriter:
         self._revise_next_vectors()
         if self.seq // _MIN_LOGGED != self.seq_before // _MIN_LOGGED:
             change_limit = max(_MIN_LOGGED, self.live // _LOGGED_SHARE)
-            self.execute(
-                "DELETE FROM chg WHERE part = ? AND seq <= ?",
-                (self.id, self.seq - change_limit),
-            )
+            query = "DELETE FROM chg WHERE part = ? AND seq <= ?"
+            self.execute(query, (self.id, self.seq - change_limit))
 
     def changed(
         self,
@@ -451,10 +447,8 @@ def waits_of(partition: PartitionWriter) -> Waits:
         (partition.id,),
     ).fetchone()
     waits = Waits(*counted)
-    partition.execute(
-        "INSERT INTO trig (part, session, kind, state) VALUES (?, '', 'waits', ?)",
-        (partition.id, json.dumps(waits)),
-    )
+    query = "INSERT INTO trig (part, session, kind, state) VALUES (?, '', 'waits', ?)"
+    partition.execute(query, (partition.id, json.dumps(waits)))
     return waits
 
 

@@ -149,10 +149,8 @@ def export_lines(
     Memories come first. Vectors of the model of the number `model` are included; None
     includes none.
     """
-    found = connection.execute(
-        "SELECT rid, state FROM mem WHERE rid BETWEEN ? AND ? ORDER BY rid",
-        (part << 32, (part << 32) | 0xFFFFFFFF),
-    )
+    query = "SELECT rid, state FROM mem WHERE rid BETWEEN ? AND ? ORDER BY rid"
+    found = connection.execute(query, (part << 32, (part << 32) | 0xFFFFFFFF))
     while batch := found.fetchmany(_EXPORTED_AT_ONCE):
         rids = [row[0] for row in batch]
         stored = {
@@ -518,10 +516,8 @@ class CopyPartition:
                 f"{table} ({', '.join(columns)})",
                 [(self.part, *self._stored(table, row)) for row in rows],
             )
-        connection.execute(
-            "UPDATE part SET created_at = ?, item = ? WHERE id = ?",
-            (names.created_at, names.item, self.part),
-        )
+        query = "UPDATE part SET created_at = ?, item = ? WHERE id = ?"
+        connection.execute(query, (names.created_at, names.item, self.part))
         counts = (names.seq, (), names.live, names.nbytes, None)
         head = leave(connection, self.part, *counts)
         self.is_written = True
