@@ -365,7 +365,7 @@ FROM mem WHERE session IS NOT NULL GROUP BY part, session
 )"""
 
 
-def _apps(users: str) -> str:
+def _app_sums(users: str) -> str:
     """The sums over users, by app; partitions of scopes have names of their own."""
     return f"""(
 SELECT 0 AS part, CASE WHEN user >= char(1) AND user < char(2) THEN user || app
@@ -386,7 +386,7 @@ class _Source(NamedTuple):
 
 
 _KEPT = _Source("part", "fig", "fig")
-_COUNTED = _Source(_USERS, _SESSIONS, _apps(_USERS))
+_COUNTED = _Source(_USERS, _SESSIONS, _app_sums(_USERS))
 
 
 def is_counted(connection: Transaction) -> bool:
@@ -423,10 +423,10 @@ _MISCOUNTS = {
     "apps": "SELECT count(*) FROM (SELECT name, "
     f"{', '.join(f'sum({name}) AS {name}' for name in _OF_APPS)} "
     "FROM fig WHERE part = 0 GROUP BY name) AS k "
-    f"LEFT JOIN {_apps('part')} AS c ON c.name = k.name "
+    f"LEFT JOIN {_app_sums('part')} AS c ON c.name = k.name "
     f"WHERE {_differ('k', _OF_APPS)}",
-    "missing apps": f"SELECT count(*) FROM {_apps('part')} AS c WHERE c.name NOT IN "
-    "(SELECT name FROM fig WHERE part = 0)",
+    "missing apps": f"SELECT count(*) FROM {_app_sums('part')} AS c "
+    "WHERE c.name NOT IN (SELECT name FROM fig WHERE part = 0)",
 }
 
 
@@ -459,7 +459,7 @@ def count_again(connection: Transaction) -> None:
     connection.execute("DELETE FROM fig")
     for source, names in (
         (_SESSIONS, "part, name, n, live, bytes, lo, lo_x, hi, hi_x"),
-        (_apps("part"), f"part, name, parts, users, {', '.join(_SUMS)}, hi, hi_x"),
+        (_app_sums("part"), f"part, name, parts, users, {', '.join(_SUMS)}, hi, hi_x"),
     ):
         connection.execute(f"INSERT INTO fig ({names}) SELECT {names} FROM {source}")
 

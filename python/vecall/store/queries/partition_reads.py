@@ -320,7 +320,7 @@ def filter_conditions(conditions: Filter) -> tuple[str, list[Any]]:
             sql += f" AND {TIME} {bound}"
             values.append(to_seconds(value, "filter"))
     labels, names = label_conditions(conditions)
-    needles, texts = _metadata_condition(conditions)
+    needles, texts = _metadata_sql(conditions)
     return sql + labels + needles, [*values, *names, *texts]
 
 
@@ -341,14 +341,14 @@ def passing_metadata(
     """
     test, by_time = scan_of(wanted), asks_times(wanted)
     for row in in_slices(rows):
-        metadata = _stored(row[0], row[-1])
+        metadata = _stored_metadata(row[0], row[-1])
         if by_time:
             metadata = with_times(metadata, row[-3], row[-2])
         if test(metadata):
             yield row
 
 
-def _stored(rid: int, meta: str | None) -> dict[str, Any]:
+def _stored_metadata(rid: int, meta: str | None) -> dict[str, Any]:
     try:
         return {} if meta is None else stored_object(meta)
     except (TypeError, ValueError):
@@ -412,7 +412,7 @@ def likely_rows(
     mean nothing. Only labels and metadata of the filter are used.
     """
     condition, values = label_conditions(conditions)
-    needles, texts = _metadata_condition(conditions)
+    needles, texts = _metadata_sql(conditions)
     condition, values = condition + needles, [*values, *texts]
     found = connection.execute(
         f"SELECT rid, {tested(conditions)} FROM mem "
@@ -422,7 +422,7 @@ def likely_rows(
     return iter(found)
 
 
-def _metadata_condition(conditions: Filter) -> tuple[str, list[str]]:
+def _metadata_sql(conditions: Filter) -> tuple[str, list[str]]:
     """Return a condition that the rows with passing metadata meet, and its values."""
     needles = list(_needed_json_texts(conditions.metadata or {}))
     if not needles:

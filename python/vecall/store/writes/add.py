@@ -88,8 +88,7 @@ class IdempotencyRecord:
     def earlier_ids(self, keys: Sequence[bytes]) -> list[str] | None:
         """Return the ids of the first call with this key; None if this is the first.
 
-        `keys` are those of the user's digests. ConflictError: the key was used for a
-        call with other memories.
+        ConflictError: the key was used for a call with other memories.
         """
         connection, part = self._partition.connection, self._partition.id
         found = find_call(connection, part, self._key, keys)
@@ -245,7 +244,7 @@ class AddMemories(UserJob):
         # One look-up serves the idempotency key and the tombstones.
         keys = keys_of(connection, partition.id) if self.drafts or record else []
         if record is not None and (ids := record.earlier_ids(keys)) is not None:
-            self._explain(partition, ids)
+            self._explain_repeat(partition, ids)
             return partition.changed(ids=ids)
         if self.answered:
             raise ForgottenKeyError
@@ -257,15 +256,15 @@ class AddMemories(UserJob):
             partition, drafts, keys, self.restore, self.again
         )
         stored = history.find_stored(partition, list(drafts))
-        hidden = history.NONE
+        hidden = history.NOTHING_HIDDEN
         if self.rights is not FULL:
             how = (self.rights, self.edit, self.restore)
-            hidden = history.set_aside(partition, drafts, stored, *how)
+            hidden = history.set_hidden_aside(partition, drafts, stored, *how)
             self.left_out |= dict.fromkeys(hidden.taken, "taken")
         outdated = set(hidden.same)
         if stored or self.edit:
             self._check_versions(partition, stored)
-            outdated |= self._leave_out(partition, drafts, stored)
+            outdated |= self._leave_out_outdated(partition, drafts, stored)
         back |= hidden.replaced.keys() | history.changed_turns(drafts, stored)
         changed = back - outdated
         removed = list(hidden.deleted)
@@ -279,7 +278,7 @@ class AddMemories(UserJob):
         if outdated:
             news = {id_: drafts[id_] for id_ in drafts if id_ not in outdated}
         stored |= hidden.replaced
-        put = self._put(partition, news, stored, places, hidden.replaced)
+        put = self._write_drafts(partition, news, stored, places, hidden.replaced)
         removed += self._replace_older(partition, put, folded, written)
         less = Waits() if self.done is None else mark_turns_done(partition, *self.done)
         if self.bounds is not None:
@@ -317,14 +316,14 @@ class AddMemories(UserJob):
             msg = "if_version: the memory was changed since then; read it again"
             raise ConflictError(msg)
 
-    def _explain(self, partition: PartitionWriter, ids: Sequence[str]) -> None:
+    def _explain_repeat(self, partition: PartitionWriter, ids: Sequence[str]) -> None:
         """Set `left_out` of a repeated call to what the first call left out."""
         missing = {draft.id for draft in self.drafts} - set(ids)
         self.left_out = dict.fromkeys(missing, "expired")
         found = tombstones(partition.connection, partition.id, sorted(missing))
         self.left_out |= {id_: why or "deleted" for id_, _, why in found}
 
-    def _leave_out(
+    def _leave_out_outdated(
         self,
         partition: PartitionWriter,
         drafts: dict[str, Draft],
@@ -339,7 +338,9 @@ class AddMemories(UserJob):
                     raise NotFoundError("memory_id: this user has no such memory")
         if self.edit or self.restore:
             return set()
-        old = history.corrected(partition.connection, partition.id, list(stored))
+        old = history.corrected_digests(
+            partition.connection, partition.id, list(stored)
+        )
         for id_, known in stored.items():
             # An expired turn counts as deleted before a sweep deletes it.
             if drafts[id_].ordered and known.has_expired(partition.expiry_now):
@@ -354,10 +355,7 @@ class AddMemories(UserJob):
     def _remove_others(
         self, partition: PartitionWriter, changed: set[str]
     ) -> list[int]:
-        """Delete old passages of changed turns, and others of a replaced session.
-
-        The other passages of a turn stay when one is corrected.
-        """
+        """Delete old passages of changed turns, and others of a replaced session."""
         ids = {draft.id for draft in self.drafts}
         stale = delete_stale_passages(partition, changed, ids, self.rights)
         if self.replace is None:
@@ -371,10 +369,7 @@ class AddMemories(UserJob):
         folded: Sequence[int],
         written: list[RowWithVector],
     ) -> list[int]:
-        """Add the live rows to those written, and archive what they replace.
-
-        Returned are the rows that a search must not find any more.
-        """
+        """Add live rows to `written`; return what they replace, which is archived."""
         removed: list[int] = []
         newer: dict[str, str] = {}
         found = None
@@ -394,7 +389,7 @@ class AddMemories(UserJob):
             self.folded = len(folded)
         return removed
 
-    def _put(
+    def _write_drafts(
         self,
         partition: PartitionWriter,
         drafts: dict[str, Draft],
@@ -413,7 +408,7 @@ class AddMemories(UserJob):
             known = stored.get(id_)
             pos = None if places is None else places.new.get(id_)
             if known is None:
-                put.append((draft, self._new(partition, draft, pos, inserts)))
+                put.append((draft, self._insert_row(partition, draft, pos, inserts)))
                 continue
             was = None if id_ in hidden else known
             keeps = draft.ordered or was is not None
@@ -428,7 +423,7 @@ class AddMemories(UserJob):
             if back or not history.is_noop(draft, known, expires_at, exact=self.edit):
                 if known.state == "live" and history.same_content(draft, known):
                     draft.quarantined = False  # it was released
-                row = self._update(
+                row = self._update_row(
                     partition, draft, known, pos, expires_at, hidden=was is None
                 )
                 put.append((draft, row))
@@ -439,7 +434,7 @@ class AddMemories(UserJob):
         insert_many(partition.connection, columns, inserts)
         return put
 
-    def _new(
+    def _insert_row(
         self,
         partition: PartitionWriter,
         draft: Draft,
@@ -452,14 +447,14 @@ class AddMemories(UserJob):
         expires_at = history.expiry(draft, None, partition.expiry_now, self.ttl)
         row = history.row_of(draft, rid, pos, partition.now, expires_at)
         state = "quarantined" if draft.quarantined else "live"
-        more = history.rest(partition, row, draft, draft.vec, self.model)
+        more = history.values_of_rest(partition, row, draft, draft.vec, self.model)
         inserts.append((*row, *more, state))
         times = row.created_at, row.updated_at or row.created_at, row.ts
         added = partition.added = partition.added or Added()
         added.add(row.session, state, size, draft.vec is None, *times)
         return RowWithVector(row, draft.vec, self.model)
 
-    def _update(
+    def _update_row(
         self,
         partition: PartitionWriter,
         draft: Draft,
@@ -476,7 +471,7 @@ class AddMemories(UserJob):
         history.append_history(partition, draft, old, operation, self.revision_ttl)
         vec, model = draft.vec, self.model
         is_same = (draft.author, draft.text) == (old.row.author, old.row.text)
-        if is_same and not draft.has_own_vector and self._keeps(draft, old):
+        if is_same and not draft.has_own_vector and self._keeps_vector(draft, old):
             vec, model = old.vec, old.model
         now = partition.after(old.row.updated_at)
         if hidden:
@@ -487,7 +482,7 @@ class AddMemories(UserJob):
             row = row._replace(valid_until=draft.valid_until)
         names = COLUMNS.replace("rid, ", "", 1) + ", " + history.REST
         state = "live" if live else "quarantined"
-        more = history.rest(partition, row, draft, vec, model)
+        more = history.values_of_rest(partition, row, draft, vec, model)
         partition.execute(
             f"UPDATE mem SET {names.replace(',', ' = ?,')} = ?, state = ? "
             "WHERE rid = ?",
@@ -498,7 +493,7 @@ class AddMemories(UserJob):
             partition.execute("DELETE FROM replaced WHERE part = ? AND id = ?", own)
         return RowWithVector(row, vec, model)
 
-    def _keeps(self, draft: Draft, old: history.ExistingRow) -> bool:
+    def _keeps_vector(self, draft: Draft, old: history.ExistingRow) -> bool:
         """Whether a memory whose text does not change keeps its vector.
 
         A vector of the caller's is not replaced by one of another memory's equal text.
@@ -566,8 +561,7 @@ def existing_in(
 ) -> ExistingMemories | None:
     """Return what `lookup_existing` does, of a partition.
 
-    `asks_all` asks for the texts of all drafts, as `first_reads` does. Otherwise the
-    texts that the memories of the same ids have are left out.
+    `asks_all` asks for all texts, as `first_reads` does, else only for unknown ones.
     """
     known = ExistingMemories(part)
     ids = asked.ids
@@ -583,12 +577,14 @@ def existing_in(
             known.texts[id_] = (text, author)
         if expires_at <= now:
             known.let_go.add(id_)
-    known.corrected = history.corrected(connection, part, ids)
+    known.corrected = history.corrected_digests(connection, part, ids)
     said = zip(ids, asked.texts, strict=True)
     new = [text for id_, text in said if known.texts.get(id_) != text]
     texts = asked.texts if asks_all else new
-    rids = _rows_of(connection, part, texts)
-    known.vectors = _vectors(connection, [rids.get(text) for text in new], asked.model)
+    rids = _rows_with_texts(connection, part, texts)
+    known.vectors = _vectors_of_rows(
+        connection, [rids.get(text) for text in new], asked.model
+    )
     return known
 
 
@@ -618,11 +614,11 @@ def vectors_of(
 
     They are float32 little-endian, by (hash, author). Texts without one are left out.
     """
-    rids = _rows_of(connection, part, said)
-    return _vectors(connection, rids.values(), model)
+    rids = _rows_with_texts(connection, part, said)
+    return _vectors_of_rows(connection, rids.values(), model)
 
 
-def _rows_of(
+def _rows_with_texts(
     connection: Transaction, part: int, said: Iterable[Said]
 ) -> dict[Said, int | None]:
     """Return for each text the number of a row that has it, with a vector."""
@@ -633,7 +629,7 @@ def _rows_of(
     return rows
 
 
-def _vectors(
+def _vectors_of_rows(
     connection: Transaction, found: Iterable[int | None], model: int
 ) -> dict[Said, bytes]:
     rids = [rid for rid in dict.fromkeys(found) if rid is not None]

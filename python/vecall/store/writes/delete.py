@@ -85,11 +85,10 @@ def take_proposal(
     chosen: Sequence[str] | None = None,
     rights: Rights = FULL,
 ) -> list[str]:
-    """Return the ids that a proposal of this user deletes, and remove the proposal.
+    """Remove a proposal of this user; return the ids that it deletes, or the chosen.
 
-    If some ids are `chosen`, only these. NotFoundError: the token is unknown or
-    expired, or the text of a memory to delete has changed. InvalidArgumentError: a
-    chosen id is not of this proposal.
+    NotFoundError: the token is unknown or expired, or a text has changed.
+    InvalidArgumentError: a chosen id is not of this proposal.
     """
     own = (partition.id, _PREFIX + token)
     query = "SELECT ids FROM idem WHERE part = ? AND key = ? AND at >= ?"
@@ -149,7 +148,9 @@ class DeleteMemories(UserJob):
     def _write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition; ConflictError if `version` does not hold."""
         if self.version is not None:
-            found = partition.select_memories("updated_at", self.ids or (), self._seen)
+            found = partition.select_memories(
+                "updated_at", self.ids or (), self._visible_condition
+            )
             if any(updated_at != self.version for (updated_at,) in found):
                 msg = "if_version: the memory was changed since then; read it again"
                 raise ConflictError(msg)
@@ -157,19 +158,19 @@ class DeleteMemories(UserJob):
             self.ids = take_proposal(partition, self.token, self.ids, self.rights)
         elif self.ids is not None:
             self.ids = with_passages(partition, self.ids)
-        rows = list(self._find(partition))
-        rows += self._predecessors(partition, rows)
+        rows = list(self._find_rows(partition))
+        rows += self._find_predecessors(partition, rows)
         removed = delete_rows(partition, rows)
         ids = [row.id for row in rows]
         write_tombstones(partition, ids)
         forget_waiting(partition, [*(self.ids or ()), *ids])
-        self._forget_pending(partition)
+        self._empty_buffers(partition)
         if self._is_whole and self.session is None:
             delete_items(partition)
         return partition.changed(removed=removed, ids=_named(rows, self.rights))
 
     @property
-    def _seen(self) -> str:
+    def _visible_condition(self) -> str:
         """The condition of the memories that may be deleted."""
         of_user = self.session is None and self._is_whole
         return above_floor(self.rights) if of_user else visible(self.rights)
@@ -179,7 +180,7 @@ class DeleteMemories(UserJob):
         """Whether no condition excludes a memory of the session, or of the user."""
         return self.ids is None and self.filter in (None, Filter())
 
-    def _predecessors(
+    def _find_predecessors(
         self, partition: PartitionWriter, found: Sequence[RowToDelete]
     ) -> list[RowToDelete]:
         """The memories that `found` replaced, directly or transitively."""
@@ -191,10 +192,10 @@ class DeleteMemories(UserJob):
             replaced = select_in(partition.connection, query, [partition.id], by)
             by = [id_ for (id_,) in replaced if id_ not in known]
             known.update(by)
-            older += rows_to_delete(partition, by, self._seen)
+            older += rows_to_delete(partition, by, self._visible_condition)
         return older
 
-    def _forget_pending(self, partition: PartitionWriter) -> None:
+    def _empty_buffers(self, partition: PartitionWriter) -> None:
         """Drop the buffered turns if a whole session or user is deleted."""
         if not self._is_whole:
             return
@@ -208,10 +209,10 @@ class DeleteMemories(UserJob):
         execute(f"UPDATE told SET event = NULL WHERE {where}", values)
         execute(f"DELETE FROM trig WHERE {where}", values)
 
-    def _find(self, partition: PartitionWriter) -> Iterator[RowToDelete]:
+    def _find_rows(self, partition: PartitionWriter) -> Iterator[RowToDelete]:
         """Yield the memories that meet all conditions."""
         condition, values = filter_conditions(self.filter or Filter())
-        condition = self._seen + condition
+        condition = self._visible_condition + condition
         if self.session is not None:
             condition, values = f" AND session = ?{condition}", [self.session, *values]
         if self.ids is not None:
@@ -273,10 +274,9 @@ def delete_stale_passages(
     kept: Collection[str],
     rights: Rights = FULL,
 ) -> list[int]:
-    """Delete the passages that turns no longer have; return their rows.
+    """Delete the passages that turns no longer have, but `kept`; return their rows.
 
-    They leave no tombstones: the turns may have them again. `kept` are the ids of the
-    passages that they have now.
+    They leave no tombstones: the turns may have them again.
     """
     if not turns:
         return []
@@ -395,7 +395,7 @@ class Sweep(UserJob):
 
     def _write(self, partition: PartitionWriter) -> Change:
         expired, removed = clear_away(partition, self.most)
-        _forget_past(partition)
+        _delete_expired_revisions(partition)
         delete_expired_items(partition)
         return partition.changed(removed=removed, ids=expired)
 
@@ -405,8 +405,7 @@ def clear_away(
 ) -> tuple[list[str], list[int]]:
     """Delete memories past their TTL, and archive those past `valid_until`.
 
-    At most `most` of each; -1 is no limit. Returned are the ids of the deleted
-    memories, and the rows of all.
+    At most `most` of each. Returned are the ids of the deleted ones, and all rows.
     """
     execute = partition.execute
     own = (partition.expiry_now, partition.id, most)
@@ -427,7 +426,7 @@ def clear_away(
     return ids, removed + archive(partition, [rid for (rid,) in lapsed], "lapsed")
 
 
-def _forget_past(partition: PartitionWriter) -> None:
+def _delete_expired_revisions(partition: PartitionWriter) -> None:
     execute = partition.execute
     over = "part = ? AND expires_at <= ?"
     own = (partition.id, partition.expiry_now)

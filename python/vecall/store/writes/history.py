@@ -278,7 +278,7 @@ class ExistingRow(NamedTuple):
 
 
 REST = "part, seq, hash, vec, model, crc"
-"""The columns of `mem` that a `Row` does not have, as `rest` gives them."""
+"""The columns of `mem` that a `Row` does not have, as `values_of_rest` gives them."""
 
 _PASSAGE_OF = attrgetter("passage_of")
 _compared = attrgetter(*COMPARED)
@@ -288,7 +288,7 @@ _content_of = attrgetter(
 _but_trust = attrgetter(*(name for name in COMPARED if name != "trust"))
 
 
-def rest(
+def values_of_rest(
     partition: PartitionWriter,
     row: Row,
     draft: Draft,
@@ -312,7 +312,7 @@ STORED = (
 """The query of `find_stored`."""
 
 ANY_CORRECTED = "SELECT 1 FROM hist WHERE part = ? AND op = 'edit' LIMIT 1"
-"""The first query of `corrected`."""
+"""The first query of `corrected_digests`."""
 
 
 def find_stored(
@@ -365,11 +365,9 @@ def same_content(draft: Draft, old: ExistingRow) -> bool:
 def is_noop(
     draft: Draft, old: ExistingRow, expires_at: float | None, *, exact: bool
 ) -> bool:
-    """Whether writing the draft would change nothing.
+    """Whether writing the draft would change nothing; a damaged row is rewritten.
 
-    An archived memory that is added again unchanged stays archived, and a quarantined
-    one stays quarantined. A damaged one is rewritten. With `exact`, a draft without
-    `valid_until` removes the stored one.
+    With `exact`, a draft without `valid_until` removes the stored one.
     """
     row = old.row
     if old.state == "quarantined" and not old.is_whole():
@@ -430,11 +428,7 @@ def append_history(
     operation: str,
     default_ttl: float | None,
 ) -> None:
-    """Store the revision that an update overwrites, unless it is damaged.
-
-    The operation is "update" by a later ingest, or "edit" by a correction. The default
-    TTL is for drafts without a `revision_ttl`.
-    """
+    """Store the revision that an "update" or "edit" overwrites, unless damaged."""
     if same_content(draft, old):
         return
     old_fields = {name: getattr(old.row, name) for name in COMPARED}
@@ -458,7 +452,7 @@ def append_history(
     )
 
 
-def corrected(
+def corrected_digests(
     connection: Transaction, part: int, ids: Sequence[str]
 ) -> dict[str, set[str]]:
     """Return digests of the revisions that corrections overwrote, by memory id."""
@@ -555,10 +549,10 @@ class HiddenRows(NamedTuple):
     deleted: list[int]  # the rows of expired ones
 
 
-NONE = HiddenRows({}, {}, [], [])
+NOTHING_HIDDEN = HiddenRows({}, {}, [], [])
 
 
-def set_aside(
+def set_hidden_aside(
     partition: PartitionWriter,
     drafts: dict[str, Draft],
     stored: dict[str, ExistingRow],
@@ -566,11 +560,9 @@ def set_aside(
     edit: bool,
     restore: bool,
 ) -> HiddenRows:
-    """Remove the memories that a caller does not see from `stored`.
+    """Remove the memories that a caller does not see, and drafts whose ids are taken.
 
-    Drafts whose ids are taken are removed from `drafts`. With `edit`, drafts correct
-    memories: a hidden one does not exist. With `restore`, expired turns are stored
-    again.
+    With `edit`, a hidden memory does not exist. With `restore`, expired turns return.
     """
     hidden = HiddenRows({}, {}, [], [])
     now = partition.expiry_now

@@ -116,10 +116,10 @@ def item_at(
         return False, None
     if row[1:3] != (app, user):
         raise CorruptFileError(WRONG_USER)
-    return True, None if row[3] is None else _of_part(row[0], row[3:])
+    return True, None if row[3] is None else _item_of_part(row[0], row[3:])
 
 
-def _of_part(part: int, row: Sequence[Any]) -> ItemRow:
+def _item_of_part(part: int, row: Sequence[Any]) -> ItemRow:
     """Return the item of a row with its checksum, which has to be of a partition."""
     if row[0] is None or row[0] >> 32 != part:  # an index led to no row, or another's
         raise CorruptFileError(DAMAGED_ITEM)
@@ -140,7 +140,7 @@ def items_at(
     found: list[ItemRow | None] = []
     for ns, key in places:
         row = connection.execute(_ONE, (part, ns, key)).fetchone()
-        item = None if row is None else _of_part(part, row)
+        item = None if row is None else _item_of_part(part, row)
         found.append(_item_with_pieces(connection, item) if item and pieces else item)
     return found
 
@@ -205,7 +205,7 @@ def newest_items(
     ).fetchall()
 
     def checked(row: Sequence[Any]) -> ItemRow:
-        item = _of_part(part, row)
+        item = _item_of_part(part, row)
         if item.ns < low or (high is not None and item.ns >= high):
             raise CorruptFileError(DAMAGED_ITEM)  # an index led to another range
         return _item_with_pieces(connection, item)
@@ -398,7 +398,7 @@ def _delete_pieces(connection: Transaction, rid: int, count: int) -> None:
 def delete_items(partition: PartitionWriter) -> None:
     """Delete all items of a partition, also those set aside as damaged."""
     first = partition.id << 32
-    _delete(partition, "rid BETWEEN ? AND ?", first, first | 0xFFFFFFFF)
+    _delete_where(partition, "rid BETWEEN ? AND ?", first, first | 0xFFFFFFFF)
 
 
 def delete_expired_items(partition: PartitionWriter) -> int:
@@ -411,12 +411,12 @@ def delete_expired_items(partition: PartitionWriter) -> int:
         ).fetchall()
         for rid, head in large:
             _delete_pieces(partition.connection, rid, number_of_pieces(head))
-    return _delete(
+    return _delete_where(
         partition, "part = ? AND expires_at <= ?", partition.id, partition.expiry_now
     )
 
 
-def _delete(partition: PartitionWriter, condition: str, *values: float) -> int:
+def _delete_where(partition: PartitionWriter, condition: str, *values: float) -> int:
     if not partition.id:
         return 0
     connection = partition.connection
@@ -460,13 +460,13 @@ class WriteItems(UserJob):
         if not partition.id:
             for at, each in enumerate(self.operations):
                 if each.if_version:
-                    raise _conflict(at, each, 0)
+                    raise _version_conflict(at, each, 0)
                 self.versions.append(0)
             return partition.changed()
         partition.reveal()
         state = before = state_of(connection, partition.id)
         if self.dim:  # items without vectors go with any others
-            state = self._agreed(connection, state)
+            state = self._agree_if_free(connection, state)
         for at, each in enumerate(self.operations):
             place = (each.namespace, each.key)
             found = items_at(connection, partition.id, [place], pieces=False)[0]
@@ -478,7 +478,7 @@ class WriteItems(UserJob):
             version = 0 if found is None or is_expired else found.version
             if each.if_version not in (None, version):
                 if not (isinstance(each, ItemDrop) and each.is_optional):
-                    raise _conflict(at, each, version)
+                    raise _version_conflict(at, each, version)
                 self.versions.append(0)
                 continue
             if isinstance(each, ItemDrop):
@@ -503,16 +503,16 @@ class WriteItems(UserJob):
             save_item_state(connection, state)
         return partition.changed()
 
-    def _agreed(self, connection: Transaction, state: ItemState) -> ItemState:
-        """As `agreed`; without a stored vector any dimension and embedder will do."""
+    def _agree_if_free(self, connection: Transaction, state: ItemState) -> ItemState:
+        """As `require_same_vectors`, if a vector is stored; else any will do."""
         try:
-            return agreed(state, self.dim, self.embedder)
+            return require_same_vectors(state, self.dim, self.embedder)
         except (DimensionError, EmbeddingMismatchError):
             query = "SELECT 1 FROM item WHERE part = ? AND vecs IS NOT NULL LIMIT 1"
             if connection.execute(query, (state.part,)).fetchone() is not None:
                 raise
             free = state._replace(dim=0, embedder=None)
-            return agreed(free, self.dim, self.embedder)
+            return require_same_vectors(free, self.dim, self.embedder)
 
 
 def insert_item(
@@ -547,7 +547,7 @@ def _insert_item_row(
     )
 
 
-def agreed(state: ItemState, dim: int, embedder: str | None) -> ItemState:
+def require_same_vectors(state: ItemState, dim: int, embedder: str | None) -> ItemState:
     """Return the state with the dimension and the embedder of new vectors.
 
     DimensionError or EmbeddingMismatchError: the stored ones have others.
@@ -565,7 +565,9 @@ def agreed(state: ItemState, dim: int, embedder: str | None) -> ItemState:
     return state._replace(dim=dim, embedder=state.embedder or embedder)
 
 
-def _conflict(at: int, given: ItemPut | ItemDrop, version: int) -> ConflictError:
+def _version_conflict(
+    at: int, given: ItemPut | ItemDrop, version: int
+) -> ConflictError:
     there = "there is none" if not version else "it has another one"
     if given.if_version == 0 and isinstance(given, ItemPut):
         there = "it exists already"
@@ -648,7 +650,7 @@ def import_items(partition: PartitionWriter, lines: Sequence[Mapping[str, Any]])
             continue
         vectors = values.get("vecs", b"")
         dim = values.get("dim", 0) if vectors else 0
-        state = agreed(state, dim, values.get("embedder"))
+        state = require_same_vectors(state, dim, values.get("embedder"))
         if found is not None:
             delete_item(connection, found)
             state = state._replace(gone=state.gone + 1)

@@ -350,10 +350,9 @@ def archive(
 def supersede(
     partition: PartitionWriter, newer: Mapping[str, str], rights: Rights = FULL
 ) -> list[int]:
-    """Archive memories that newer ones supersede; return the rows that were live.
+    """Archive memories that newer ones supersede, by their ids; return the live rows.
 
-    `newer` has the id of the newer memory, by the id of the older one. NotFoundError:
-    the user never had a memory with an older id.
+    NotFoundError: the user never had a memory with an older id.
     """
     older, connection, seen = list(newer), partition.connection, visible(rights)
     known = {id_ for (id_,) in partition.select_memories("id", older, seen)}
@@ -373,10 +372,7 @@ def supersede(
 def bring_back(
     partition: PartitionWriter, ids: Sequence[str], state: State, rights: Rights = FULL
 ) -> list[RowWithVector]:
-    """Make memories of one state live, except for damaged and hidden ones.
-
-    A `valid_until` that has passed is removed. Their order is that of storing.
-    """
+    """Make memories of one state live, but no damaged or hidden ones; oldest first."""
     lasting = f" AND state = ? AND coalesce(expires_at, 9e99) > ?{visible(rights)}"
     found = partition.select_memories("rid", ids, lasting, state, partition.expiry_now)
     query = (

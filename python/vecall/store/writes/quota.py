@@ -221,8 +221,7 @@ def _rows_to_evict(
 ) -> list[RowToDelete]:
     """The rows to evict: at least `count` rows and `size` bytes, new ones last.
 
-    Without an index on the order, every memory has to be read. To make that rare, a
-    hundredth of the quota is evicted in addition, but no new memories.
+    Without an index every memory is read; so that it is rare, a hundredth more goes.
     """
     more = larger = 0
     if bounds.eviction != "oldest":

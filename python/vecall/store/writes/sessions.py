@@ -160,10 +160,9 @@ class PostponeSession(UserJob):
 def mark_turns_done(
     partition: PartitionWriter, session: str, ids: Sequence[str]
 ) -> Waits:
-    """Remove turns from a session's buffer, and the due time of an empty buffer.
+    """Remove turns from a session's buffer; return the change of the counts.
 
-    Returned is the change of the counts. ConflictError: some turns are no longer
-    buffered: another call consumed or deleted them.
+    ConflictError: another call has consumed or deleted some of them.
     """
     own = [partition.id, session]
     connection, among = partition.connection, f"{_WAITS} AND id IN"
@@ -289,9 +288,7 @@ class ClaimConsolidation:
 def between(low: float | None, high: float | None, count: int) -> list[float]:
     """Return `count` ascending numbers between `low` and `high`, both exclusive.
 
-    They are integers right before `high` if enough fit, or else evenly spaced. If `low`
-    is None, they are integers that end before `high`. If `high` is None, they are
-    integers that start after `low`, or at 0.
+    They are integers if these fit: right before `high`, right after `low`, or from 0.
     """
     if high is None:
         start = 0 if low is None else math.floor(low) + 1
@@ -383,42 +380,42 @@ class Positions:
         self._execute = partition.execute
         self._own = (partition.id, session)
         new = [id_ for id_ in ids if id_ not in known]
-        if session is None or _in_order(ids, known):
+        if session is None or _only_appends(ids, known):
             if new:
                 gap = 2 if session is None else 1
-                self._append(new, gap)
+                self._append_turns(new, gap)
         elif _is_ascending([known[id_] for id_ in ids if id_ in known]):
-            self._insert(_runs(ids, known), known)
+            self._insert_before(_runs_without_position(ids, known), known)
         else:
-            self._reorder(ids)
+            self._reorder_turns(ids)
 
-    def _append(self, new: Sequence[str], gap: int = 1) -> None:
+    def _append_turns(self, new: Sequence[str], gap: int = 1) -> None:
         last: float | None = self._execute(LAST_POSITION, self._own).fetchone()[0]
         start = (-1 if last is None else math.floor(last)) + gap
         self.new |= {id_: start + i for i, id_ in enumerate(new)}
 
-    def _insert(self, runs: Sequence[_Run], known: Mapping[str, float]) -> None:
+    def _insert_before(self, runs: Sequence[_Run], known: Mapping[str, float]) -> None:
         """Place each run of new turns right before the known turn that follows it."""
         for _, run, follower in runs:
             if follower is not None:
                 self._spread_around(known[follower], len(run))
         for _, run, follower in runs:
             if follower is None:
-                self._append(run)
+                self._append_turns(run)
                 continue
-            below, above = self._around(known[follower], 1)
-            low = self._now(below[-1]) if below else None
-            places = between(low, self._now(above[0]), len(run))
+            below, above = self._turns_around(known[follower], 1)
+            low = self._current_position(below[-1]) if below else None
+            places = between(low, self._current_position(above[0]), len(run))
             self.new |= dict(zip(run, places, strict=True))
 
     def _spread_around(self, at: float, count: int) -> None:
         """Spread turns out if `count` more right before `at` would be too close."""
         width = 1
         while True:
-            below, above = self._around(at, width)
-            first = None if len(below) < width else self._now(below[0])
-            last = None if len(above) < width else self._now(above[-1])
-            old = [self._now(row) for row in (*below, *above)]
+            below, above = self._turns_around(at, width)
+            first = None if len(below) < width else self._current_position(below[0])
+            last = None if len(above) < width else self._current_position(above[-1])
+            old = [self._current_position(row) for row in (*below, *above)]
             if width == 1:
                 if not below or old[1] - old[0] >= _LEAST * (count + 1):
                     return
@@ -432,7 +429,7 @@ class Positions:
                     return
             width = max(_AROUND, 4 * width)
 
-    def _around(
+    def _turns_around(
         self, at: float, width: int
     ) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
         """The nearest turns before a stored position and from it on, in order."""
@@ -442,11 +439,11 @@ class Positions:
         above = self._execute(f"{query} >= ? ORDER BY pos LIMIT ?", values)
         return below.fetchall()[::-1], above.fetchall()
 
-    def _now(self, row: tuple[str, float]) -> float:
+    def _current_position(self, row: tuple[str, float]) -> float:
         """The current position of a stored turn; this call may have moved it."""
         return self.moved.get(*row)
 
-    def _reorder(self, ids: Sequence[str]) -> None:
+    def _reorder_turns(self, ids: Sequence[str]) -> None:
         """Bring known turns into the order of the call, and insert the new ones."""
         rows = self._execute(
             "SELECT id, pos FROM mem WHERE part = ? AND session = ? "
@@ -457,7 +454,7 @@ class Positions:
         merged = _merge_turn_ids(list(stored), ids)
         stay = _longest_ascent([id_ for id_ in merged if id_ in stored], stored)
         places: dict[str, float] = {}
-        for leader, run, follower in _runs(merged, stay):
+        for leader, run, follower in _runs_without_position(merged, stay):
             low = None if leader is None else stored[leader]
             high = None if follower is None else stored[follower]
             found = between(low, high, len(run))
@@ -473,7 +470,7 @@ class Positions:
                 self.moved[id_] = place
 
 
-def _in_order(ids: Sequence[str], known: Mapping[str, float]) -> bool:
+def _only_appends(ids: Sequence[str], known: Mapping[str, float]) -> bool:
     """Whether the known turns are in stored order and all new ones follow them."""
     first_new = next((i for i, id_ in enumerate(ids) if id_ not in known), len(ids))
     if any(id_ in known for id_ in ids[first_new:]):
@@ -489,7 +486,7 @@ LAST_POSITION = "SELECT max(pos) FROM mem WHERE part = ? AND session IS ?"
 """The query of the last position in a session."""
 
 
-def _runs(order: Sequence[str], placed: Container[str]) -> list[_Run]:
+def _runs_without_position(order: Sequence[str], placed: Container[str]) -> list[_Run]:
     """The runs of turns without a position, each with its placed neighbours."""
     runs: list[_Run] = []
     leader: str | None = None
