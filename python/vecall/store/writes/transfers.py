@@ -473,7 +473,7 @@ def _write_history_entry(partition: PartitionWriter, values: Mapping[str, Any]) 
 
 
 @dataclass(slots=True)
-class CopyPartition:
+class CopyPartition(UserJob):
     """Writes all rows of a user, unless the storage has rows of the user."""
 
     copied: PartitionCopy  # the rows, with times on this storage's expiry clock
@@ -483,16 +483,6 @@ class CopyPartition:
     estimated_bytes: int = 0
     part: int = 0  # the number of the new partition
     is_written: bool = False  # whether the rows were written
-
-    @property
-    def app(self) -> str:
-        """The app."""
-        return self.copied.names.app
-
-    @property
-    def user(self) -> str:
-        """The user."""
-        return self.copied.names.user
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
