@@ -148,9 +148,8 @@ class DeleteMemories(UserJob):
     def _write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition; ConflictError if `version` does not hold."""
         if self.version is not None:
-            found = partition.select_memories(
-                "updated_at", self.ids or (), self._visible_condition
-            )
+            ids, condition = self.ids or (), self._visible_condition
+            found = partition.select_memories("updated_at", ids, condition)
             if any(updated_at != self.version for (updated_at,) in found):
                 msg = "if_version: the memory was changed since then; read it again"
                 raise ConflictError(msg)
@@ -226,8 +225,7 @@ class DeleteMemories(UserJob):
             rows = partition.execute(query, (partition.id, *values))
         else:
             passed = self.passed
-            own = (columns, passed, condition, *values)
-            found = partition.select_memories(*own)
+            found = partition.select_memories(columns, passed, condition, *values)
             rows = [row for row in found if row[-2] != passed[row[1]]]
             same = [row for row in found if row[-2] == passed[row[1]]]
             yield from (RowToDelete(*row[:4]) for row in same)
