@@ -202,9 +202,8 @@ class RecordSnapshot(UserJob):
             and not newer_is_recorded(connection, self.tag, self.header(connection))
         )
         if self.is_recorded:
-            connection.execute(
-                "UPDATE part SET snap = ? WHERE id = ?", (self.record, partition.id)
-            )
+            query = "UPDATE part SET snap = ? WHERE id = ?"
+            connection.execute(query, (self.record, partition.id))
         return partition.changed()
 
     def header(self, connection: Transaction) -> bytes:  # noqa: ARG002
@@ -505,9 +504,8 @@ def leave_out_deleted(
         if draft is None:
             continue
         if restore or (not draft.ordered and (again or why is not None)):
-            partition.execute(
-                "DELETE FROM tomb WHERE part = ? AND id = ?", (partition.id, form)
-            )
+            query = "DELETE FROM tomb WHERE part = ? AND id = ?"
+            partition.execute(query, (partition.id, form))
             back.add(id_)
         else:
             left_out[id_] = why or "deleted"

@@ -374,9 +374,8 @@ def save_item_state(connection: Transaction, state: ItemState) -> None:
     heads = state.heads + token_hex(HEAD_DIGITS // 2)
     state = state._replace(heads=heads[-HEADS * HEAD_DIGITS :])
     values = dict(zip(ItemState._fields[1:], state[1:], strict=True))
-    connection.execute(
-        "UPDATE part SET item = ? WHERE id = ?", (json.dumps(values), state.part)
-    )
+    query = "UPDATE part SET item = ? WHERE id = ?"
+    connection.execute(query, (json.dumps(values), state.part))
 
 
 def delete_item(connection: Transaction, row: ItemRow) -> None:
