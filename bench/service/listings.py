@@ -29,7 +29,7 @@ from vecall.store.rows import (
     checksum,
     text_hash,
 )
-from vecall.store.writes.imports import CopyPartition
+from vecall.store.writes.transfers import CopyPartition
 
 from bench.common import arguments, tables
 from bench.service.file_and_database import text
@@ -74,7 +74,7 @@ def user_rows(user: int, apps: int, memories: int, sessions: int) -> CopyPartiti
     )
     empty: dict[str, list[tuple[Any, ...]]] = {table: [] for table in TABLES}
     copied = PartitionCopy(names, {**empty, "mem": rows, "chg": changes}, 0.0)
-    return CopyPartition(copied, None, replace=False)
+    return CopyPartition(names.app, names.user, copied, None, replace=False)
 
 
 def fill(

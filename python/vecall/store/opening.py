@@ -20,7 +20,7 @@ from vecall.store.results import Finding
 from vecall.store.rows import PartitionCopy, PartitionNames, shifted
 from vecall.store.sqlite import SqliteStorage
 from vecall.store.storage import Storage
-from vecall.store.writes.imports import AdoptIdentity, CopyPartition
+from vecall.store.writes.transfers import AdoptIdentity, CopyPartition
 
 
 def open_storage(
@@ -329,9 +329,8 @@ class _Copier:
         """Write and verify; False if the target has rows of the user meanwhile."""
         shift = target.expiry_clock.now() - copied.expiry_now
         moved = shifted(copied, shift)
-        job = CopyPartition(
-            moved, self.model, self.replace, estimated_bytes=copied.nbytes
-        )
+        own = (copied.names.app, copied.names.user)
+        job = CopyPartition(*own, moved, self.model, self.replace, copied.nbytes)
         target.submit(job).result()
         if not job.is_written:
             return False

@@ -9,11 +9,18 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from vecall.errors import ClosedError
 from vecall.store import names, transaction
-from vecall.store.queries import figures, item_reads, listing, partition_reads
+from vecall.store.queries import listing, partition_reads
 from vecall.store.results import PartitionState, Version
 from vecall.store.transaction import Transaction
 from vecall.store.values import ItemState
-from vecall.store.writes import add, delete, imports, model_migration, sessions
+from vecall.store.writes import (
+    add,
+    delete,
+    items,
+    model_migration,
+    sessions,
+    transfers,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -93,15 +100,15 @@ class StorageReads(ABC):
     vectors_of = _read(add.vectors_of)
     buffered_turns = _read(sessions.buffered_turns)
     seen_turn_ids = _read(sessions.seen_turn_ids)
-    list_apps = _read(figures.list_apps)
-    list_users = _read(figures.list_users)
-    list_sessions = _read(figures.list_sessions)
+    list_apps = _read(listing.list_apps)
+    list_users = _read(listing.list_users)
+    list_sessions = _read(listing.list_sessions)
     users_of = _read(partition_reads.users_of)
     hidden_in_app = _read(names.hidden_in_app)
     due_users = _read(delete.due_users)
     due_sessions = _read(sessions.due_sessions)
     next_due = _read(sessions.next_due)
-    totals = _read(figures.totals)
+    totals = _read(listing.totals)
     active_model = _read(transaction.active_model)
     has_memories = _read(transaction.has_memories)
     without_vector = _read(partition_reads.without_vector)
@@ -112,18 +119,18 @@ class StorageReads(ABC):
     old_facts = _read(listing.old_facts)
     changed_users = _read(partition_reads.changed_users)
     last_consolidation = _read(sessions.last_consolidation)
-    export_header = _read(listing.export_header)
-    export_partitions = _read(listing.export_partitions)
-    export_lines = _read(listing.export_lines)
-    items_at = _read(item_reads.items_at)
-    items_by_number = _read(item_reads.items_by_number)
-    newest_items = _read(item_reads.newest_items)
-    item_vectors = _read(item_reads.item_vectors)
-    item_namespaces = _read(item_reads.item_namespaces)
-    count_items = _read(item_reads.count_items)
-    export_items = _read(item_reads.export_items)
-    partitions_after = _read(listing.partitions_after)
-    partition_copy = _read(listing.read_partition)
+    export_header = _read(transfers.export_header)
+    export_partitions = _read(transfers.export_partitions)
+    export_lines = _read(transfers.export_lines)
+    items_at = _read(items.items_at)
+    items_by_number = _read(items.items_by_number)
+    newest_items = _read(items.newest_items)
+    item_vectors = _read(items.item_vectors)
+    item_namespaces = _read(items.item_namespaces)
+    count_items = _read(items.count_items)
+    export_items = _read(items.export_items)
+    partitions_after = _read(transfers.partitions_after)
+    partition_copy = _read(transfers.read_partition)
 
     def is_changing_model(self) -> bool:
         """Whether the storage is being moved to another embedding model."""
@@ -132,4 +139,4 @@ class StorageReads(ABC):
             model_migration.migrating_model(connection) is not None
         )
 
-    identity_facts = _read(imports.identity_facts)
+    identity_facts = _read(transfers.identity_facts)

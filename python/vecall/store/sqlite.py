@@ -23,7 +23,6 @@ from vecall.store.file.database import Database
 from vecall.store.file.filesystem import SnapshotFolder, require_unrelated
 from vecall.store.maintenance.backups import backup, purge
 from vecall.store.names import find_part, find_surely, partition_state, require_gone
-from vecall.store.queries import item_reads
 from vecall.store.reads import StorageReads
 from vecall.store.results import (
     DraftLookup,
@@ -37,6 +36,7 @@ from vecall.store.transaction import WriteJob, adopt
 from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add
 from vecall.store.writes.history import RecordSnapshot, newer_is_recorded, purges
+from vecall.store.writes.items import find_state, item_at
 from vecall.store.writes.model_migration import begin_migration
 
 # The read operations over one connection to a file.
@@ -57,7 +57,7 @@ class SqliteReads(StorageReads):
         require_gone(self._connection, app, user)
 
     def item_state(self, app: str, user: str) -> ItemState | None:
-        found = item_reads.find_state(self._connection, app, user)
+        found = find_state(self._connection, app, user)
         if found is None:
             find_surely(self._connection, app, user)
         return found
@@ -457,7 +457,7 @@ class SqliteStorage:
             return add.lookup_existing(connection, asked, self.expiry_clock.now())
 
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
-        known, item = self._database.peek(item_reads.item_at, app, user, ns, key)
+        known, item = self._database.peek(item_at, app, user, ns, key)
         if not known:
             self._database.peek(find_surely, app, user)
         return item
