@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -10,7 +9,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from vecall.errors import ClosedError
 from vecall.store import names, transaction
 from vecall.store.queries import figures, item_reads, listing, partition_reads
-from vecall.store.results import PartitionState, Version
 from vecall.store.transaction import Transaction
 from vecall.store.values import ItemState
 from vecall.store.writes import add, delete, imports, model_migration, sessions
@@ -31,7 +29,7 @@ def _read(
     return method
 
 
-class StorageReads(ABC):
+class StorageReads:
     """The read operations on one state; valid inside the block of `Storage.read`.
 
     `now` is a time of `Storage.expiry_clock`, in seconds since 1970. Memories that
@@ -56,24 +54,16 @@ class StorageReads(ABC):
             raise ClosedError("the read of the storage has ended")
         return self._reading
 
-    @abstractmethod
-    def version(self, app: str, user: str) -> Version | None:
-        """Return what `Storage.version` returns, for the state of this block."""
+    version = _read(names.find_surely)  # as `Storage.version`, for this state
+    partition_state = _read(names.partition_state)
+    require_gone = _read(names.require_gone)
 
-    @abstractmethod
-    def partition_state(self, part: int, app: str, user: str) -> PartitionState | None:
-        """Return the state of a partition, and check that it belongs to (app, user).
-
-        None if the partition was deleted, or a purge hid its names.
-        """
-
-    @abstractmethod
-    def require_gone(self, app: str, user: str) -> None:
-        """Check that no index has an entry of a user whose partition is missing."""
-
-    @abstractmethod
     def item_state(self, app: str, user: str) -> ItemState | None:
         """Return what is known about a user's items; None if the user has none."""
+        found = item_reads.find_state(self._connection, app, user)
+        if found is None:
+            self.version(app, user)  # checks by both indexes
+        return found
 
     partition_names = _read(names.partition_names)
     changed_since = _read(partition_reads.changed_since)

@@ -272,18 +272,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     """
     if not file_bytes(path.with_name(path.name + "-wal")):
         return connect(path)
-    connection = sqlite3.connect(
-        f"{resolved(path).as_uri()}?mode=ro",
-        uri=True,
-        timeout=BUSY_TIMEOUT_MS / 1000,
-        isolation_level=None,
-    )
-    try:
-        _distrust_file_schema(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    return connect(resolved(path), options="mode=ro")
 
 
 def connect(

@@ -53,16 +53,6 @@ def load_checkpoint(connection: sqlite3.Connection) -> ClockCheckpoint | None:
     return None if row is None else ClockCheckpoint.parse(row[0])
 
 
-def save_boot(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> None:
-    """Store the time of the first opening since the machine booted.
-
-    Later changes of the wall clock then have no effect, even if nothing is written.
-    """
-    checkpoint = load_checkpoint(connection)
-    if checkpoint is None or checkpoint.boot_id != expiry_clock.mark().boot_id:
-        save_checkpoint(connection, expiry_clock)
-
-
 def save_checkpoint(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> None:
     """Store a checkpoint of the clock."""
     mark = str(expiry_clock.mark())
@@ -72,18 +62,13 @@ def save_checkpoint(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -
 @contextmanager
 def begun(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> Iterator[None]:
     """Write in one transaction, by whose time memories expire."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:  # commits at the end, or rolls back
+        connection.execute("BEGIN IMMEDIATE")
         age = expiry_clock.advance_to(load_checkpoint(connection))
         before = connection.total_changes
         yield
         if age >= _EVERY_S and connection.total_changes != before:
             save_checkpoint(connection, expiry_clock)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 T = TypeVar("T")
@@ -105,6 +90,8 @@ _ROOM_FOR_A_BATCH = 4  # disk space by batch size: WAL, file, indexes, and a mar
 
 class Database:
     """One vecall file. Thread-safe."""
+
+    _keeps_readers = True  # connections of readers are used again
 
     def __init__(
         self,
@@ -163,7 +150,12 @@ class Database:
                     about = os.stat(self._name)  # noqa: PTH116
                     self._file = about.st_dev, about.st_ino
                 with self._pass_gate(), suppress(sqlite3.Error):
-                    save_boot(self._writer.connection, self.expiry_clock)
+                    # At the first opening since the machine booted. Later changes of
+                    # the wall clock have no effect then, even if nothing is written.
+                    known = load_checkpoint(self._writer.connection)
+                    boot = self.expiry_clock.mark().boot_id
+                    if known is None or known.boot_id != boot:
+                        save_checkpoint(self._writer.connection, self.expiry_clock)
             except BaseException:
                 for connection in self._idle:
                     connection.close()
@@ -286,7 +278,8 @@ class Database:
             with self._readers:
                 self._lent -= 1
                 self._readers.notify_all()
-                if connection is not None and not self._closed:
+                keeps = self._keeps_readers and not self._closed
+                if keeps and connection is not None:
                     self._idle.append(connection)
                     connection = None
             if connection is not None:
@@ -472,24 +465,20 @@ _State = tuple[int, ...] | None
 
 def kind_of_database(path: Path | None, *, read_only: bool) -> type[Database]:
     """Return what opens a file: `Database`, or `UnwritableDatabase` if necessary."""
-    unwritable = read_only and path is not None and _is_unwritable(path)
-    return UnwritableDatabase if unwritable else Database
-
-
-def _is_unwritable(path: Path) -> bool:
-    effective = os.access in os.supports_effective_ids
-
-    def writable(target: Path) -> bool:
-        return os.access(target, os.W_OK, effective_ids=effective)
-
     # Unlike Path.exists, this raises nothing for a name that no file can have.
-    exists = os.access(path, os.F_OK)
-    return exists and not (writable(path) and writable(path.parent))
+    if path is None or not read_only or not os.access(path, os.F_OK):
+        return Database
+    effective = os.access in os.supports_effective_ids
+    for needed in (path, path.parent):
+        if not os.access(needed, os.W_OK, effective_ids=effective):
+            return UnwritableDatabase
+    return Database
 
 
 class UnwritableDatabase(Database):
     """One vecall file that is read and never written. Thread-safe."""
 
+    _keeps_readers = False  # a new connection sees the current state
     _peeked: _State = None
 
     def _prepare_file(self, version: int) -> None:
@@ -514,26 +503,13 @@ class UnwritableDatabase(Database):
 
     @contextmanager
     def _reader_connections(self) -> Iterator[sqlite3.Connection]:
-        """Open a new connection for each reader, so that it sees the current state."""
+        """Check that a file without a WAL is the same before and after a read."""
         assert self.path is not None
-        with self._readers:
-            self._readers.wait_for(lambda: not self._frozen)
-            self._check_open()
-            self._lent += 1
-        try:
-            with storage_errors:
-                before = _state_of(self.path)
-                connection = self._connect()
-            try:
-                yield connection
-            finally:
-                connection.close()
-            if before is not None and _state_of(self.path) != before:
-                raise BusyError("the file changed while it was read; try again")
-        finally:
-            with self._readers:
-                self._lent -= 1
-                self._readers.notify_all()
+        before = _state_of(self.path)
+        with super()._reader_connections() as connection:
+            yield connection
+        if before is not None and _state_of(self.path) != before:
+            raise BusyError("the file changed while it was read; try again")
 
     def peek(self, read: Callable[..., T], *values: str) -> T:
         """Return what one statement reads; BusyError if the file changed each time."""
@@ -541,10 +517,8 @@ class UnwritableDatabase(Database):
         for _ in range(_TRIES):
             with self._peek.lock:
                 state = _state_of(self.path)
-                if state is not None and state != self._peeked:
+                if state != self._peeked:
                     self._peek.broken = True  # it knows an older state
-                elif state is None and self._peeked is not None:
-                    self._peek.broken = True
                 self._peeked = state
                 try:
                     found = super().peek(read, *values)

@@ -1,5 +1,7 @@
 """Backs up, restores and purges a whole file."""
 
+# ruff: noqa: D102 -- the protocol documents the methods
+
 from __future__ import annotations
 
 import os
@@ -9,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -46,10 +49,53 @@ _PAUSE_S = 0.02
 _MAX_LOGGED = 16  # changes of a partition that a purge keeps; older readers reload it
 
 
-def backup(database: Database, target: Path) -> None:
-    """Copy one consistent state of the file while it is in use, with a new UUID."""
-    with storage_errors, database.reader_connection() as source:
-        copy_state(source, target)
+@dataclass(eq=False)
+class SqliteMaintenance:
+    """Implements `Maintenance` of the file of an open database."""
+
+    _database: Database
+
+    def sizes(self) -> dict[str, int]:
+        path = self._database.path
+        snapshots = 0 if path is None else filesystem.SnapshotFolder(path).nbytes()
+        return {**self._database.sizes(), "snapshot_bytes": snapshots}
+
+    def has_room(self, size: int) -> bool:
+        return self._database.has_room(size)
+
+    def purge(self) -> int:
+        """Rewrite the file without any trace of deleted data.
+
+        Writers of all processes wait until it ends. Searches continue. After a
+        BusyError, deleted data may still be in the WAL: a reader held an old state.
+        """
+        database = self._database
+        before = sum(self.sizes().values())
+        with database.exclusive() as connection:
+            if database.path is not None:
+                _require_room(database.path.parent, 2 * _live_bytes(connection))
+            with begun(connection, database.expiry_clock):
+                count_purge(connection)
+                connection.execute(
+                    "DELETE FROM chg WHERE seq <= "
+                    "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
+                    (_MAX_LOGGED,),
+                )
+                drop_digests(connection)
+                shorten_digests(connection)
+                hide_what_is_gone(connection, database.expiry_clock.wall())
+            connection.execute("VACUUM")
+            if database.path is not None:
+                filesystem.SnapshotFolder(database.path).clear()
+                _empty_log(connection)
+        return before - sum(self.sizes().values())
+
+    def backup(self, target: Path) -> None:
+        with storage_errors, self._database.reader_connection() as source:
+            copy_state(source, target)
+
+    def require_unrelated(self, path: Path) -> None:
+        filesystem.require_unrelated(path, self._database.path)
 
 
 def copy_state(source: sqlite3.Connection, target: Path) -> None:
@@ -81,35 +127,6 @@ def copy_state(source: sqlite3.Connection, target: Path) -> None:
                 passing.with_name(passing.name + suffix).unlink()
         raise
     sync_folder(target.parent)
-
-
-def purge(database: Database) -> int:
-    """Rewrite the file without any trace of deleted data; return the bytes freed.
-
-    Writers of all processes wait until it ends. Searches continue. After a BusyError,
-    deleted data may still be in the WAL: a reader held an old state.
-    """
-    before = sum(database.sizes().values())
-    with database.exclusive() as connection:
-        if database.path is not None:
-            _require_room(database.path.parent, 2 * _live_bytes(connection))
-        with begun(connection, database.expiry_clock):
-            count_purge(connection)
-            connection.execute(
-                "DELETE FROM chg WHERE seq <= "
-                "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
-                (_MAX_LOGGED,),
-            )
-            drop_digests(connection)
-            shorten_digests(connection)
-            hide_what_is_gone(connection, database.expiry_clock.wall())
-        connection.execute("VACUUM")
-        if database.path is not None:
-            folder = filesystem.SnapshotFolder(database.path)
-            before += folder.nbytes()
-            folder.clear()
-            _empty_log(connection)
-    return before - sum(database.sizes().values())
 
 
 def _live_bytes(connection: sqlite3.Connection) -> int:

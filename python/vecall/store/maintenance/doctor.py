@@ -119,57 +119,22 @@ def _content_findings(path: Path, connection: sqlite3.Connection) -> Iterator[Fi
     if version != schema.NEWEST:
         return
     faults = [fault for (fault,) in connection.execute("PRAGMA integrity_check(20)")]
-    if faults != ["ok"]:
-        advice = (
+    is_whole = faults == ["ok"]
+    message = "integrity check passed"
+    if not is_whole:
+        message = (
             f"{len(faults)} faults in its pages, the first: {faults[0]}; "
             "`vecall doctor --recover NEW` saves what can be read to a new file"
         )
-        yield Finding("error", "pages", advice)
-    else:
-        yield Finding("ok", "pages", "integrity check passed")
+    yield Finding("ok" if is_whole else "error", "pages", message)
     schema.check_whole(connection)
-    yield _memories_finding(connection)
-    yield _items(connection)
-    yield _counts(connection)
-    yield vectors_finding(active_model(connection), *lacking_vectors(connection))
-    yield from _snapshots(path)
-    yield from _migration_findings(connection)
-    yield from _clock(connection)
-
-
-def _memories_finding(connection: sqlite3.Connection) -> Finding:
-    held = connection.execute("SELECT rid FROM mem WHERE state = 'quarantined'")
-    rids = [rid for (rid,) in held]
-    aside = len(rids) - len(load_rows(connection, rids, any_state=True))
-    return checksums_finding("memories", checked_rows(connection), _REMEDY, aside)
-
-
-def _items(connection: sqlite3.Connection) -> Finding:
-    aside = connection.execute("SELECT count(*) FROM item WHERE part < 0").fetchone()[0]
-    return checksums_finding("items", checked_items(connection), _REMEDY, aside)
-
-
-def _counts(connection: sqlite3.Connection) -> Finding:
-    wrong = miscounted(connection)
-    if wrong:
-        message = f"wrong for {said(wrong)}; --repair counts again"
-        return Finding("warning", "counts", message)
-    return Finding("ok", "counts", "right")
-
-
-def _snapshots(path: Path) -> Iterator[Finding]:
-    folder = filesystem.SnapshotFolder(path)
-    sizes = folder.sizes()
+    yield from _rows_findings(connection)
+    sizes = filesystem.SnapshotFolder(path).sizes()
     left = [name for name in sizes if not name.endswith(".vs")]
+    message = f"{len(sizes)} of {sum(sizes.values()) // 1024} KiB"
     if left:
         message = f"{len(left)} unfinished files; --repair removes them"
-        yield Finding("note", "snapshots", message)
-    else:
-        message = f"{len(sizes)} of {sum(sizes.values()) // 1024} KiB"
-        yield Finding("ok", "snapshots", message)
-
-
-def _migration_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
+    yield Finding("note" if left else "ok", "snapshots", message)
     coming = migrating_model(connection)
     if coming is not None:
         message = (
@@ -181,13 +146,23 @@ def _migration_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
             "vectors of a new model are being put in place; the next opening goes on"
         )
         yield Finding("note", "model", message)
-
-
-def _clock(connection: sqlite3.Connection) -> Iterator[Finding]:
     checkpoint = load_checkpoint(connection)
     if checkpoint is not None:
         advice = "; if the wall clock is right, --reset-clock mends that"
         yield clock_finding("clock", checkpoint, advice)
+
+
+def _rows_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
+    held = connection.execute("SELECT rid FROM mem WHERE state = 'quarantined'")
+    rids = [rid for (rid,) in held]
+    aside = len(rids) - len(load_rows(connection, rids, any_state=True))
+    yield checksums_finding("memories", checked_rows(connection), _REMEDY, aside)
+    aside = connection.execute("SELECT count(*) FROM item WHERE part < 0").fetchone()[0]
+    yield checksums_finding("items", checked_items(connection), _REMEDY, aside)
+    wrong = miscounted(connection)
+    message = f"wrong for {said(wrong)}; --repair counts again" if wrong else "right"
+    yield Finding("warning" if wrong else "ok", "counts", message)
+    yield vectors_finding(active_model(connection), *lacking_vectors(connection))
 
 
 def repair(path: Path) -> list[str]:
@@ -336,8 +311,8 @@ def traces_in_file(
 
     Rows with one of the numbers of partitions `parts` are told, too.
     """
-    found = [(path, place) for place in _in_rows(path, name, parts)]
-    found += dict.fromkeys(_in_unused(path, name.encode()))
+    found = [(path, place) for place in _columns_with_name(path, name, parts)]
+    found += dict.fromkeys(_unused_places_with_name(path, name.encode()))
     for file in sorted(path.with_name(path.name + ".snap").glob("*")):
         # A snapshot holds numbers and hashes; an equal sequence of bytes is chance.
         if file.is_file() and not (text := file.read_bytes()).startswith(
@@ -359,7 +334,7 @@ def forms_in_text(name: str) -> list[str]:
     return list(dict.fromkeys([name, *as_json]))
 
 
-def _in_rows(path: Path, name: str, parts: Sequence[int]) -> Iterator[str]:
+def _columns_with_name(path: Path, name: str, parts: Sequence[int]) -> Iterator[str]:
     """Yield the columns that have the name, and the tables with rows of partitions."""
     forms = forms_in_text(name)
     with storage_errors, closing(connect_to_read(path)) as connection:
@@ -418,13 +393,13 @@ def _has_name_as_words(text: str, name: str) -> bool:
     while at >= 0:
         end = at + len(name)
         before, after = text[max(0, at - 2) : at][::-1], text[end : end + 2]
-        if not (_goes_on(before) or _goes_on(after)):
+        if not (_continues_name(before) or _continues_name(after)):
             return True
         at = text.find(name, at + 1)
     return False
 
 
-def _goes_on(beside: str) -> bool:
+def _continues_name(beside: str) -> bool:
     """Whether the two characters beside a name make it a part of a longer name."""
     if beside[:1] and beside[0] in _JOINING:
         beside = beside[1:]
@@ -433,7 +408,7 @@ def _goes_on(beside: str) -> bool:
     )
 
 
-def _in_unused(path: Path, name: bytes) -> Iterator[tuple[Path, str]]:
+def _unused_places_with_name(path: Path, name: bytes) -> Iterator[tuple[Path, str]]:
     """Yield the places that have the name in bytes that hold no value."""
     with path.open("rb") as file:
         head = file.read(100)
@@ -504,12 +479,12 @@ def _cell_bytes(page: bytes, at: int, kind: int) -> int:
     begin = at
     if kind in (_INNER_INDEX, _INNER_TABLE):
         at += 4  # the page below
-    payload, at = _number(page, at)
+    payload, at = _variable_number(page, at)
     if kind == _INNER_TABLE:
         return at - begin
     room = len(page) - 35
     if kind == _TABLE:
-        _, at = _number(page, at)
+        _, at = _variable_number(page, at)
     else:
         room = (len(page) - 12) * 64 // 255 - 23
     if payload > room:
@@ -519,7 +494,7 @@ def _cell_bytes(page: bytes, at: int, kind: int) -> int:
     return at + payload - begin
 
 
-def _number(page: bytes, at: int) -> tuple[int, int]:
+def _variable_number(page: bytes, at: int) -> tuple[int, int]:
     """Return a number of variable length, and where it ends."""
     number = 0
     for place, byte in enumerate(page[at : at + 9]):
