@@ -29,7 +29,6 @@ from vecall.store.opening import (
 )
 from vecall.store.queries.listing import free_lines, header_model
 from vecall.store.queries.partition_reads import ALWAYS, passing_metadata
-from vecall.store.reads import StorageReads
 from vecall.store.results import (
     BufferedTurn,
     ChangedRows,
@@ -52,7 +51,7 @@ from vecall.store.rows import (
     passage_id,
     text_hash,
 )
-from vecall.store.storage import Snapshots, Storage
+from vecall.store.storage import Snapshots, Storage, StorageReads
 from vecall.store.transaction import WriteJob, require_same
 from vecall.store.values import (
     DAMAGED_ITEM,

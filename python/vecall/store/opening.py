@@ -10,16 +10,13 @@ from pathlib import Path
 from vecall.clock import Clock
 from vecall.errors import ConfigError, StorageError
 from vecall.store.file.database import MIN_FREE_BYTES, Durability, kind_of_database
-from vecall.store.maintenance.doctor import (
-    forget_hidden_in_file,
-    names_in_file,
-    traces_in_file,
-)
+from vecall.store.maintenance.doctor import names_in_file, traces_in_file
 from vecall.store.names import HIDDEN_APP, UserNames
 from vecall.store.results import EmbeddingModel, Finding
 from vecall.store.rows import PartitionCopy, PartitionNames, shifted
 from vecall.store.sqlite import SqliteStorage
 from vecall.store.storage import Storage
+from vecall.store.writes.delete import ForgetUser
 from vecall.store.writes.imports import AdoptIdentity, CopyPartition
 
 
@@ -332,7 +329,7 @@ class _Copier:
             return True  # a service of the target has changed the user since
         if (
             written.digest != copied.digest
-            or moved.latest_difference(written, 0.0) > _SAME_TIME_S
+            or moved.latest_difference(written) > _SAME_TIME_S
         ):
             msg = "the rows of a user in the target are not those that were written"
             raise StorageError(msg)
@@ -363,12 +360,9 @@ def names_of(place: Path | str, user: str, app: str | None) -> UserNames:
 
 def forget_hidden(place: Path | str, names: Sequence[str]) -> None:
     """Delete all data of users whose names a purge has replaced by digests."""
-    if isinstance(place, Path):
-        forget_hidden_in_file(place, names)
-        return
-    with needing_psycopg():
-        from vecall.store.postgres.storage import forget_hidden_in_database
-    forget_hidden_in_database(place, names)
+    with closing(open_storage(place, "full")) as storage:
+        for name in names:
+            storage.submit(ForgetUser(HIDDEN_APP, name)).result()
 
 
 def name_traces(

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, NamedTuple
 
 from vecall._core import joined_values
@@ -316,6 +317,11 @@ class CopiedTable(NamedTuple):
     key: str  # the columns by which rows are ordered
     clocked: str | None = None  # the column on the expiry clock, if there is one
 
+    @property
+    def clocked_at(self) -> int | None:
+        """The place of this column."""
+        return None if self.clocked is None else self.columns.index(self.clocked)
+
 
 TABLES = {
     "mem": CopiedTable(
@@ -380,14 +386,8 @@ class PartitionCopy:
             digest.update(b"%s %d " % (table.encode(), len(rows)))
             for row in rows:
                 # Whether a time is set counts; its value depends on the clock.
-                digest.update(
-                    b"".join(
-                        [
-                            _encode_for_digest(row[at] is None if clocked else row[at])
-                            for at, clocked in summed
-                        ]
-                    )
-                )
+                values = [row[at] is None if clock else row[at] for at, clock in summed]
+                digest.update(b"".join(map(_encode_for_digest, values)))
         self.digest = digest.hexdigest()
 
     @property
@@ -398,30 +398,16 @@ class PartitionCopy:
     @property
     def nbytes(self) -> int:
         """Estimate the size of the rows, in bytes."""
-        values = (
-            value for rows in self.tables.values() for row in rows for value in row
-        )
-        return sum(
-            len(value) if isinstance(value, (str, bytes)) else 8 for value in values
-        )
+        values = chain.from_iterable(chain.from_iterable(self.tables.values()))
+        return sum(len(each) if isinstance(each, str | bytes) else 8 for each in values)
 
-    def latest_difference(self, other: PartitionCopy, shift: float) -> float:
+    def latest_difference(self, other: PartitionCopy, shift: float = 0.0) -> float:
         """Return the greatest difference to the times of an equal copy, in seconds.
 
         The clock of the other one is ahead by `shift`.
         """
-        return max(
-            (
-                abs(theirs - ours - shift)
-                for table in TABLES
-                for ours, theirs in zip(
-                    _expiry_clock_times(self, table),
-                    _expiry_clock_times(other, table),
-                    strict=True,
-                )
-            ),
-            default=0.0,
-        )
+        times = zip(_expiry_clock_times(self), _expiry_clock_times(other), strict=True)
+        return max((abs(theirs - ours - shift) for ours, theirs in times), default=0.0)
 
 
 def _encode_for_digest(value: object) -> bytes:
@@ -433,29 +419,22 @@ def _encode_for_digest(value: object) -> bytes:
     return b"%s;" % repr(value).encode()
 
 
-def _expiry_clock_times(copied: PartitionCopy, table: str) -> Iterator[float]:
-    clocked = TABLES[table].clocked
-    if clocked is None:
-        return
-    at = TABLES[table].columns.index(clocked)
-    for row in copied.tables[table]:
-        if row[at] is not None:
-            yield row[at]
+def _expiry_clock_times(copied: PartitionCopy) -> Iterator[float]:
+    for table, rows in copied.tables.items():
+        at = TABLES[table].clocked_at
+        yield from (row[at] for row in rows if at is not None and row[at] is not None)
 
 
 def shifted(copied: PartitionCopy, shift: float) -> PartitionCopy:
     """Return the rows with `shift` seconds added to the times on the expiry clock."""
-    tables = {}
-    for table, rows in copied.tables.items():
-        clocked = TABLES[table].clocked
-        if clocked is None or not shift:
-            tables[table] = rows
-            continue
-        at = TABLES[table].columns.index(clocked)
-        tables[table] = [
-            row if row[at] is None else (*row[:at], row[at] + shift, *row[at + 1 :])
-            for row in rows
-        ]
+    tables = dict(copied.tables)
+    for table, rows in copied.tables.items() if shift else ():
+        at = TABLES[table].clocked_at
+        if at is not None:
+            tables[table] = [
+                row if row[at] is None else (*row[:at], row[at] + shift, *row[at + 1 :])
+                for row in rows
+            ]
     return replace(copied, tables=tables, expiry_now=copied.expiry_now + shift)
 
 

@@ -24,7 +24,6 @@ from vecall.store.file.filesystem import SnapshotFolder
 from vecall.store.maintenance.backups import SqliteMaintenance
 from vecall.store.names import find_part, find_surely
 from vecall.store.queries import item_reads
-from vecall.store.reads import StorageReads
 from vecall.store.results import (
     DraftLookup,
     EmbeddingModel,
@@ -32,6 +31,7 @@ from vecall.store.results import (
     Version,
 )
 from vecall.store.rows import Change, SnapshotTag, checked_snapshot, recorded
+from vecall.store.storage import StorageReads
 from vecall.store.transaction import WriteJob, adopt
 from vecall.store.values import ItemRow
 from vecall.store.writes import add

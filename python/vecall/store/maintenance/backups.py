@@ -191,34 +191,32 @@ def keep_backups(
     """
     if keep < 1:
         raise ConfigError("keep: must be at least 1")
-    stem = f"{path.stem}-{_short_id(path)}-"
+    filesystem.require_plain(path)
+    with storage_errors, closing(connect_to_read(path)) as connection:
+        _require_memories(connection)
+        stem = f"{path.stem}-{str(fact(connection, 'uuid'))[:8]}-"
     made = re.compile(re.escape(stem) + r"\d{8}T\d{6}\.\d{6}Z\.db")
     unfinished = re.compile(rf"{made.pattern}\.new(\.[0-9a-f]{{8}}\.part)?[-.a-z]*")
     with lock_folder(folder):
         for name in os.listdir(folder):  # noqa: PTH208 - a Path for each costs more
             if unfinished.fullmatch(name):
                 _remove(folder / name)  # left by a killed backup
-        target = folder / f"{stem}{_moment()}.db"
+        target = folder / f"{stem}{_timestamp()}.db"
         passing = folder / (target.name + _PASSING)
-        with _temporary(passing):
+        try:
             copy(passing)
             check(passing)
             replace(passing, target)
+        finally:
+            _remove(passing)
         sync_folder(folder)
         others = filter(made.fullmatch, os.listdir(folder))  # noqa: PTH208
         older = sorted(set(others) - {target.name}, reverse=True)[keep - 1 :]
         return target, sum(_remove(folder / name) for name in older)
 
 
-def _moment() -> str:
+def _timestamp() -> str:
     return datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
-
-
-def _short_id(path: Path) -> str:
-    filesystem.require_plain(path)
-    with storage_errors, closing(connect_to_read(path)) as connection:
-        _require_memories(connection)
-        return str(fact(connection, "uuid"))[:8]
 
 
 def _require_memories(connection: sqlite3.Connection) -> None:
@@ -226,16 +224,8 @@ def _require_memories(connection: sqlite3.Connection) -> None:
         raise IncompatibleFileError("path: the file is empty; it has no memories")
 
 
-@contextmanager
-def _temporary(path: Path) -> Iterator[None]:
-    """Remove a file after the block, unless it has another name, and its companions."""
-    try:
-        yield
-    finally:
-        _remove(path)
-
-
 def _remove(path: Path) -> bool:
+    """Remove a file, if there is one, and its companions."""
     for suffix in _BESIDE:
         with suppress(OSError):
             path.with_name(path.name + suffix).unlink()
@@ -281,23 +271,25 @@ def restore_backup(
     else:
         filesystem.require_new(target)
     passing = target.with_name(f"{target.name}.{os.getpid()}{_PASSING}")
-    with _temporary(passing):
+    try:
         with storage_errors, closing(connect_to_read(backup)) as connection:
             _require_memories(connection)
             copy_state(connection, passing)
         check(passing)
-        return _put(passing, target)
+        return _rename_over(passing, target)
+    finally:
+        _remove(passing)
 
 
-def _put(passing: Path, target: Path) -> Path | None:
+def _rename_over(passing: Path, target: Path) -> Path | None:
     """Give a file another's name; return where the other one is kept."""
     if not target.exists():
         filesystem.require_new(target)
         replace(passing, target)
         sync_folder(target.parent)
         return None
-    aside = target.with_name(f"{target.name}.before-{_moment()}")
-    with _unused(target):
+    aside = target.with_name(f"{target.name}.before-{_timestamp()}")
+    with _kept_closed(target):
         try:
             # A second name first, so that the path has a file at every moment. A log
             # is there only if the file is damaged. It must not meet the new one.
@@ -316,11 +308,11 @@ def _put(passing: Path, target: Path) -> Path | None:
 
 
 @contextmanager
-def _unused(path: Path) -> Iterator[None]:
+def _kept_closed(path: Path) -> Iterator[None]:
     """Write the log of a file into it, and keep others from opening it in the block."""
     if filesystem.is_locked_here(path):
         raise BusyError(_IN_USE)
-    with _locked(path) as file:
+    with _sqlite_lock(path) as file:
         head = os.read(file, 20)
     if head.startswith(b"SQLite format 3\0") and head.endswith(b"\2\2"):
         try:
@@ -329,12 +321,12 @@ def _unused(path: Path) -> Iterator[None]:
         except sqlite3.Error as error:
             if isinstance(as_vecall_error(error), BusyError):
                 raise BusyError(_IN_USE) from error
-    with _locked(path):
+    with _sqlite_lock(path):
         yield
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[int]:
+def _sqlite_lock(path: Path) -> Iterator[int]:
     """Lock a file against SQLite; closing it drops all locks of this process on it."""
     file = open_private(path, os.O_RDWR)
     try:

@@ -21,7 +21,7 @@ from vecall.errors import ConfigError, VecallError
 from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import connect_to_read, file_bytes, storage_errors
 from vecall.store.file.database import MIN_FREE_BYTES, Database, load_checkpoint
-from vecall.store.names import HIDDEN_APP, UserNames, names_of_user, partition_names
+from vecall.store.names import UserNames, names_of_user, partition_names
 from vecall.store.queries.figures import count_again, miscounted, said, totals
 from vecall.store.queries.item_reads import checked_items
 from vecall.store.queries.partition_reads import (
@@ -39,7 +39,6 @@ from vecall.store.results import (
 )
 from vecall.store.transaction import active_model
 from vecall.store.values import decode_namespace
-from vecall.store.writes.delete import ForgetUser
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.system import filesystem_of, rights_of_others
@@ -264,17 +263,6 @@ def names_in_file(path: Path, user: str, app: str | None) -> UserNames:
         if not schema.check_origin(connection):
             return UserNames([], [], [])
         return names_of_user(connection, user, app)
-
-
-def forget_hidden_in_file(path: Path, names: Sequence[str]) -> None:
-    """Delete all data of users whose names a purge has replaced by digests."""
-    database = Database(path, "full")
-    try:
-        with database.write_transaction() as connection:
-            for name in names:
-                ForgetUser(HIDDEN_APP, name).run(connection)
-    finally:
-        database.close()
 
 
 _WITH_WAITING = 3  # the first schema with buffered turns

@@ -37,7 +37,6 @@ from vecall.store.postgres.transaction import (
 from vecall.store.postgres.url import as_typed, database_errors, parse_url
 from vecall.store.postgres.writers import Writers
 from vecall.store.queries import item_reads
-from vecall.store.reads import StorageReads
 from vecall.store.results import (
     DraftLookup,
     EmbeddingModel,
@@ -52,7 +51,7 @@ from vecall.store.rows import (
     checked_snapshot,
     recorded,
 )
-from vecall.store.storage import Storage
+from vecall.store.storage import Storage, StorageReads
 from vecall.store.transaction import (
     Transaction,
     WriteJob,
@@ -62,7 +61,6 @@ from vecall.store.transaction import (
 )
 from vecall.store.values import ItemRow, ItemState, require_counts
 from vecall.store.writes import add
-from vecall.store.writes.delete import ForgetUser
 from vecall.store.writes.history import RecordSnapshot, purges
 from vecall.store.writes.model_migration import begin_migration
 from vecall.store.writes.partition_writer import PartitionWriter
@@ -491,16 +489,6 @@ def names_in_database(url: str, user: str, app: str | None) -> UserNames:
     """Return the partitions of a user, as `names_of_user` does."""
     with claims.reading_all_users(parse_url(url)) as reading:
         return names_of_user(reading, user, app)
-
-
-def forget_hidden_in_database(url: str, names: Sequence[str]) -> None:
-    """Delete all data of users whose names a purge has replaced by digests."""
-    storage = open_postgres(url, "full")
-    try:
-        for name in names:
-            storage.submit(ForgetUser(HIDDEN_APP, name)).result()
-    finally:
-        storage.close()
 
 
 def traces_in_database(url: str, name: str, parts: Sequence[int] = ()) -> list[str]:
