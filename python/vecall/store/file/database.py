@@ -240,25 +240,16 @@ class Database:
     @contextmanager
     def read_transaction(self) -> Iterator[sqlite3.Connection]:
         """Read one consistent state during the block."""
-        if self.path is None:
-            with self._writer.lock, storage_errors:
-                yield from reading(self._usable_connection(self._writer))
-            return
-        with storage_errors, self._reader_connections() as connection:
+        with storage_errors, self.reader_connection() as connection:
             yield from reading(connection)
 
     @contextmanager
     def reader_connection(self) -> Iterator[sqlite3.Connection]:
-        """Hold a connection without a transaction, to copy the file from."""
+        """Hold a connection without a transaction, such as to copy the file from."""
         if self.path is None:
             with self._writer.lock:
                 yield self._usable_connection(self._writer)
             return
-        with self._reader_connections() as connection:
-            yield connection
-
-    @contextmanager
-    def _reader_connections(self) -> Iterator[sqlite3.Connection]:
         with self._readers:
             self._readers.wait_for(lambda: not self._frozen)
             self._check_open()
@@ -339,17 +330,17 @@ class Database:
         Below `min_free_bytes` vecall adds no memories, so that deletions and other
         programs still have space.
         """
-        if self.path is None:
+        if self.path is None or self.reserve is None:
             return True
         needed = max(self._min_free, _ROOM_FOR_A_BATCH * size)
         wal_bytes = file_bytes(self._wal)
         if self._min_free:  # a checkpoint may copy the WAL into the file
             needed += wal_bytes
         # The reserve is filled first: a deletion may need it.
-        lacking = 0 if self.reserve is None else self.reserve.lacks(wal_bytes + size)
+        lacking = self.reserve.lacks(wal_bytes + size)
         if filesystem.free_bytes(self.path.parent) < needed + lacking:
             return False
-        if lacking and self.reserve is not None:
+        if lacking:
             self.reserve.fill(lacking)
         return True
 
@@ -361,9 +352,8 @@ class Database:
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes of the file and of its WAL."""
-        if self.path is None:
-            return {"file_bytes": 0, "wal_bytes": 0}
-        return {"file_bytes": file_bytes(self.path), "wal_bytes": file_bytes(self._wal)}
+        main = file_bytes(self.path or "")
+        return {"file_bytes": main, "wal_bytes": file_bytes(self._wal)}
 
     def close(self) -> None:
         """Close all connections.
@@ -428,25 +418,27 @@ _opened: weakref.WeakSet[Database] = weakref.WeakSet()
 _frozen: list[Database] = []
 
 
-def _before() -> None:
+def _close_all_for_fork() -> None:
     for database in list(_opened):
         if database.close_for_fork(_PATIENCE_S):
             _frozen.append(database)
 
 
-def _after_in_parent() -> None:
+def _reopen_all() -> None:
     while _frozen:
         _frozen.pop().reopen()
 
 
-def _after_in_child() -> None:
+def _reopen_in_child() -> None:
     for database in _frozen:
         database.closed_before_fork = True
-    _after_in_parent()
+    _reopen_all()
 
 
 at_fork(
-    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+    before=_close_all_for_fork,
+    after_in_parent=_reopen_all,
+    after_in_child=_reopen_in_child,
 )
 
 
@@ -502,11 +494,11 @@ class UnwritableDatabase(Database):
         raise ReadOnlyError("path: the file or its folder cannot be written")
 
     @contextmanager
-    def _reader_connections(self) -> Iterator[sqlite3.Connection]:
+    def reader_connection(self) -> Iterator[sqlite3.Connection]:
         """Check that a file without a WAL is the same before and after a read."""
         assert self.path is not None
         before = _state_of(self.path)
-        with super()._reader_connections() as connection:
+        with super().reader_connection() as connection:
             yield connection
         if before is not None and _state_of(self.path) != before:
             raise BusyError("the file changed while it was read; try again")

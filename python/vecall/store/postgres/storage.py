@@ -24,7 +24,7 @@ from vecall.store.maintenance.doctor import (
     has_name,
     number_of_user,
 )
-from vecall.store.names import HIDDEN_APP, WRONG_USER, UserNames, names_of_user, part_of
+from vecall.store.names import WRONG_USER, UserNames, names_of_user, part_of
 from vecall.store.postgres import claims, schema
 from vecall.store.postgres.connections import Connections
 from vecall.store.postgres.doctor import PostgresMaintenance
@@ -41,7 +41,6 @@ from vecall.store.results import (
     DraftLookup,
     EmbeddingModel,
     ExistingMemories,
-    PartitionState,
     Version,
 )
 from vecall.store.rows import (
@@ -59,7 +58,7 @@ from vecall.store.transaction import (
     adopt,
     set_fact,
 )
-from vecall.store.values import ItemRow, ItemState, require_counts
+from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add
 from vecall.store.writes.history import RecordSnapshot, purges
 from vecall.store.writes.model_migration import begin_migration
@@ -78,17 +77,6 @@ class PostgresReads(StorageReads):
             "SELECT id, seq, head FROM part WHERE app = ? AND user = ?", (app, user)
         ).fetchone()
         return found
-
-    def partition_state(self, part: int, app: str, user: str) -> PartitionState | None:
-        found = self._connection.execute(
-            "SELECT seq, snap, live, head, app, user FROM part WHERE id = ?", (part,)
-        ).fetchone()
-        if found is None or found[4] == HIDDEN_APP != app:
-            return None
-        if found[4:] != (app, user):
-            raise CorruptFileError(WRONG_USER)
-        require_counts(found[0], found[2], found[3])
-        return PartitionState(*found[:4])
 
     def require_gone(self, app: str, user: str) -> None:
         found = self._connection.execute(
