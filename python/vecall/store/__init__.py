@@ -12,7 +12,7 @@ from vecall.store.file.connections import ForeignFile
 from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
 from vecall.store.maintenance.backups import keep_backups, restore_backup
-from vecall.store.maintenance.doctor import examine, file_facts, repair
+from vecall.store.maintenance.doctor import Finding, examine, file_facts, repair
 from vecall.store.maintenance.recover import Salvage, recover, reset_clock
 from vecall.store.names import HIDDEN_APP, Why, is_hidden, is_well_formed
 from vecall.store.opening import (
@@ -29,30 +29,26 @@ from vecall.store.opening import (
 )
 from vecall.store.queries.listing import free_lines, header_model
 from vecall.store.queries.partition_reads import ALWAYS, passing_metadata
-from vecall.store.results import (
+from vecall.store.rows import (
     BufferedTurn,
+    Change,
     ChangedRows,
+    Draft,
     DraftLookup,
     DueSession,
-    EmbeddingModel,
     ExistingMemories,
-    Finding,
-    PartitionState,
-    Version,
-)
-from vecall.store.rows import (
-    Change,
-    Draft,
     PartitionNames,
+    PartitionState,
     Row,
     RowWithVector,
     SnapshotTag,
+    Version,
     memory_id,
     passage_id,
     text_hash,
 )
 from vecall.store.storage import Snapshots, Storage, StorageReads
-from vecall.store.transaction import WriteJob, require_same
+from vecall.store.transaction import EmbeddingModel, WriteJob, require_same
 from vecall.store.values import (
     DAMAGED_ITEM,
     LARGE,

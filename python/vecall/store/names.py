@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from vecall.errors import CorruptFileError
-from vecall.store.results import PartitionState, Version
+from vecall.store.rows import PartitionState, Version
 from vecall.store.transaction import (
     Statement,
     Transaction,

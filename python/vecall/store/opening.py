@@ -10,12 +10,12 @@ from pathlib import Path
 from vecall.clock import Clock
 from vecall.errors import ConfigError, StorageError
 from vecall.store.file.database import MIN_FREE_BYTES, Durability, kind_of_database
-from vecall.store.maintenance.doctor import names_in_file, traces_in_file
+from vecall.store.maintenance.doctor import Finding, names_in_file, traces_in_file
 from vecall.store.names import HIDDEN_APP, UserNames
-from vecall.store.results import EmbeddingModel, Finding
 from vecall.store.rows import PartitionCopy, PartitionNames, shifted
 from vecall.store.sqlite import SqliteStorage
 from vecall.store.storage import Storage
+from vecall.store.transaction import EmbeddingModel
 from vecall.store.writes.delete import ForgetUser
 from vecall.store.writes.imports import AdoptIdentity, CopyPartition
 

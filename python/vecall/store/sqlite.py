@@ -24,15 +24,17 @@ from vecall.store.file.filesystem import SnapshotFolder
 from vecall.store.maintenance.backups import SqliteMaintenance
 from vecall.store.names import find_part, find_surely
 from vecall.store.queries import item_reads
-from vecall.store.results import (
+from vecall.store.rows import (
+    Change,
     DraftLookup,
-    EmbeddingModel,
     ExistingMemories,
+    SnapshotTag,
     Version,
+    checked_snapshot,
+    recorded,
 )
-from vecall.store.rows import Change, SnapshotTag, checked_snapshot, recorded
 from vecall.store.storage import StorageReads
-from vecall.store.transaction import WriteJob, adopt
+from vecall.store.transaction import EmbeddingModel, WriteJob, adopt
 from vecall.store.values import ItemRow
 from vecall.store.writes import add
 from vecall.store.writes.history import RecordSnapshot, newer_is_recorded, purges

@@ -29,15 +29,16 @@ from vecall.clock import ExpiryClock
 from vecall.errors import ClosedError
 from vecall.store import names, transaction
 from vecall.store.queries import figures, item_reads, listing, partition_reads
-from vecall.store.results import (
+from vecall.store.rows import (
+    Change,
     DraftLookup,
     DueSession,
-    EmbeddingModel,
     ExistingMemories,
+    RowWithVector,
+    SnapshotTag,
     Version,
 )
-from vecall.store.rows import Change, RowWithVector, SnapshotTag
-from vecall.store.transaction import Transaction, WriteJob
+from vecall.store.transaction import EmbeddingModel, Transaction, WriteJob
 from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add, delete, imports, model_migration, sessions
 

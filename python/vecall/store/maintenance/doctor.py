@@ -14,9 +14,11 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
+from vecall.clock import DAY_S, Clock, ClockCheckpoint, ExpiryClock
 from vecall.errors import ConfigError, VecallError
 from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import connect_to_read, file_bytes, storage_errors
@@ -30,13 +32,6 @@ from vecall.store.queries.partition_reads import (
     lacking_vectors,
     load_rows,
 )
-from vecall.store.results import (
-    Finding,
-    Level,
-    checksums_finding,
-    clock_finding,
-    vectors_finding,
-)
 from vecall.store.transaction import active_model
 from vecall.store.values import decode_namespace
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
@@ -47,6 +42,71 @@ from vecall.text import lazy_pattern
 _LONGEST_S = 3_600.0  # timeout of an examination; many GB take minutes
 _STEPS_AT_ONCE = 100_000  # steps of SQLite's virtual machine: a few milliseconds
 _REMEDY = "--repair sets them aside"
+
+
+Level = Literal["ok", "note", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check."""
+
+    # The severity; "error": data is damaged or unreadable, or users are not held apart.
+    level: Level
+    about: str
+    message: str  # the result, and the action to take
+
+
+def checksums_finding(
+    about: str,
+    found: tuple[int, Sequence[object], Sequence[object]],
+    remedy: str,
+    aside: int = 0,
+) -> Finding:
+    """Say what a check of all rows found, and how many were set aside before."""
+    checked, damaged, old = found
+    if damaged:
+        message = f"{len(damaged)} of {checked} fail their checksum; {remedy}"
+        return Finding("error", about, message)
+    message = f"{checked} pass their checksum"
+    if old:
+        message += f", {len(old)} of them one of an earlier release"
+    if aside:
+        return Finding("warning", about, f"{message}, {aside} damaged are set aside")
+    return Finding("note" if old else "ok", about, message)
+
+
+def vectors_finding(model: object, memories: int, lacking: int) -> Finding:
+    """Return how many memories are searched by words alone, and why."""
+    if not lacking:
+        message = f"all {memories} memories have one" if memories else "no memories"
+        return Finding("ok", "vectors", message)
+    if model is None:
+        message = (
+            f"none: {memories} memories are searched by words alone, as no service "
+            "with an embedder wrote here. One adds the vectors in the background, as "
+            '"auto" does with vecall[local]; or use `vecall reembed`'
+        )
+    else:
+        message = (
+            f"{lacking} of {memories} memories have none and are found by words alone; "
+            f"they get one when a service with the embedder of {model} is opened"
+        )
+    return Finding("note", "vectors", message)
+
+
+def clock_finding(name: str, checkpoint: ClockCheckpoint, advice: str = "") -> Finding:
+    """Say how far the time by which memories expire is from the wall clock."""
+    clock = Clock()
+    ahead = ExpiryClock(clock, checkpoint).now() - clock.wall()
+    if abs(ahead) <= DAY_S:
+        return Finding("ok", name, "as the wall clock says")
+    where = "ahead of" if ahead > 0 else "behind"
+    message = (
+        f"the time by which memories expire is {abs(ahead) / DAY_S:.1f} days {where} "
+        f"the wall clock{advice}"
+    )
+    return Finding("warning", name, message)
 
 
 def examine(path: Path) -> list[Finding]:

@@ -14,6 +14,12 @@ from psycopg import sql
 
 from vecall.clock import ClockCheckpoint
 from vecall.errors import ConfigError, VecallError
+from vecall.store.maintenance.doctor import (
+    Finding,
+    checksums_finding,
+    clock_finding,
+    vectors_finding,
+)
 from vecall.store.postgres import schema
 from vecall.store.postgres.claims import reading_all_users
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
@@ -21,12 +27,6 @@ from vecall.store.postgres.url import DatabaseUrl, database_errors
 from vecall.store.queries.figures import miscounted, said
 from vecall.store.queries.item_reads import checked_items
 from vecall.store.queries.partition_reads import checked_rows, lacking_vectors
-from vecall.store.results import (
-    Finding,
-    checksums_finding,
-    clock_finding,
-    vectors_finding,
-)
 from vecall.store.transaction import active_model, fact
 from vecall.store.writes.add import drop_digests
 from vecall.store.writes.delete import hide_what_is_gone

@@ -37,21 +37,19 @@ from vecall.store.postgres.transaction import (
 from vecall.store.postgres.url import as_typed, database_errors, parse_url
 from vecall.store.postgres.writers import Writers
 from vecall.store.queries import item_reads
-from vecall.store.results import (
-    DraftLookup,
-    EmbeddingModel,
-    ExistingMemories,
-    Version,
-)
 from vecall.store.rows import (
     HEADER_BYTES,
     Change,
+    DraftLookup,
+    ExistingMemories,
     SnapshotTag,
+    Version,
     checked_snapshot,
     recorded,
 )
 from vecall.store.storage import Storage, StorageReads
 from vecall.store.transaction import (
+    EmbeddingModel,
     Transaction,
     WriteJob,
     active_model,

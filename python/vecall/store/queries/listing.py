@@ -22,16 +22,22 @@ from vecall.store.queries.partition_reads import (
     passing_metadata,
     tested,
 )
-from vecall.store.results import EmbeddingModel, RevisionRow
 from vecall.store.rows import (
     TABLES,
     PartitionCopy,
     PartitionNames,
+    RevisionRow,
     Row,
     RowWithVector,
     is_whole,
 )
-from vecall.store.transaction import Transaction, active_model, is_print, visible
+from vecall.store.transaction import (
+    EmbeddingModel,
+    Transaction,
+    active_model,
+    is_print,
+    visible,
+)
 from vecall.store.values import checked_item, checked_vectors, stored_object
 from vecall.types import Filter, MemoryFigures
 
