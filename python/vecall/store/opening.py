@@ -257,11 +257,11 @@ class _Copier:
 
     def copy_users(self) -> CopyReport:
         """Copy, then count the users that changed meanwhile."""
-        for names in self._users():
+        for names in self._wanted_users():
             self._copy_user(names)
             self.progress(self.report)
         if not self.dry_run:
-            current = {names.part: names for names in self._users()}
+            current = {names.part: names for names in self._wanted_users()}
             copied = self.report.copied
             self.report.changed = sum(
                 copied[part] != names
@@ -270,7 +270,7 @@ class _Copier:
             ) + len(copied.keys() - current.keys())
         return self.report
 
-    def _users(self) -> Iterator[PartitionNames]:
+    def _wanted_users(self) -> Iterator[PartitionNames]:
         after = 0
         while True:
             with self.source.read() as reads:
@@ -306,7 +306,7 @@ class _Copier:
             return
         if not self.dry_run:
             assert self.target is not None
-            if not self._write(self.target, copied):
+            if not self._write_and_verify(self.target, copied):
                 self.report.different += 1
                 return
             self.report.copied[names.part] = copied.names
@@ -315,7 +315,7 @@ class _Copier:
         self.report.items += copied.items
         self.report.bytes += copied.nbytes
 
-    def _write(self, target: Storage, copied: PartitionCopy) -> bool:
+    def _write_and_verify(self, target: Storage, copied: PartitionCopy) -> bool:
         """Write and verify; False if the target has rows of the user meanwhile."""
         shift = target.expiry_clock.now() - copied.expiry_now
         moved = shifted(copied, shift)

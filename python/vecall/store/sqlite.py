@@ -179,7 +179,7 @@ class Writer:
         self._closing = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(
-            target=self._work, name="vecall-writer", daemon=True
+            target=self._write_queued_jobs, name="vecall-writer", daemon=True
         )
         self._thread.start()
 
@@ -216,7 +216,7 @@ class Writer:
         """
         return partial(self._queue.put, self._database)
 
-    def _work(self) -> None:
+    def _write_queued_jobs(self) -> None:
         lines = _Lines()
         last: Database | None = None
         ending = False
@@ -257,7 +257,7 @@ class Writer:
 
     def _write(self, group: list[_Pending]) -> None:
         try:
-            group = self._with_room(group)
+            group = self._refuse_without_room(group)
             try:
                 self._commit(group)
             except StorageFullError as error:
@@ -293,7 +293,7 @@ class Writer:
             self._commit(group)
         reserve.fill(reserve.lacks())
 
-    def _with_room(self, group: list[_Pending]) -> list[_Pending]:
+    def _refuse_without_room(self, group: list[_Pending]) -> list[_Pending]:
         """Refuse the jobs that would fill the disk; return the others."""
         estimated_bytes = sum(map(attrgetter("size"), group))
         if not estimated_bytes or self._database.has_room(estimated_bytes):

@@ -129,15 +129,15 @@ class Database:
         self._lent = 0
         self._frozen = False
         try:
-            self._open()
+            self._open_connections()
         except (StorageFullError, StorageError):
             # Reading a WAL that was left behind needs a little disk space.
             if self.reserve is None or not self.reserve.release():
                 raise
-            self._open()
+            self._open_connections()
         _opened.add(self)
 
-    def _open(self) -> None:
+    def _open_connections(self) -> None:
         with storage_errors:
             self._writer = LockedConnection(self._connect())
             self._peek = self._writer if self.path is None else LockedConnection(None)
@@ -252,7 +252,7 @@ class Database:
             return
         with self._readers:
             self._readers.wait_for(lambda: not self._frozen)
-            self._check_open()
+            self._require_open()
             connection = self._idle.pop() if self._idle else None
             self._lent += 1
         try:
@@ -376,13 +376,13 @@ class Database:
         self._close_gate()
         self._ended = True
 
-    def _check_open(self) -> None:
+    def _require_open(self) -> None:
         if self._closed:
             raise ClosedError("the memory service is closed")
 
     def _usable_connection(self, channel: LockedConnection) -> sqlite3.Connection:
         if channel.broken or self._closed:
-            self._check_open()
+            self._require_open()
             with suppress(sqlite3.Error):
                 channel.close()
             channel.connection = self._connect()
@@ -485,7 +485,7 @@ class UnwritableDatabase(Database):
 
     def _connect(self) -> sqlite3.Connection:
         assert self.path is not None
-        if _state_of(self.path) is None:
+        if _stat_values(self.path) is None:
             return connect(self.path, self.expiry_clock, "mode=ro")
         return connect(self.path, self.expiry_clock, "mode=ro&immutable=1")
 
@@ -497,10 +497,10 @@ class UnwritableDatabase(Database):
     def reader_connection(self) -> Iterator[sqlite3.Connection]:
         """Check that a file without a WAL is the same before and after a read."""
         assert self.path is not None
-        before = _state_of(self.path)
+        before = _stat_values(self.path)
         with super().reader_connection() as connection:
             yield connection
-        if before is not None and _state_of(self.path) != before:
+        if before is not None and _stat_values(self.path) != before:
             raise BusyError("the file changed while it was read; try again")
 
     def peek(self, read: Callable[..., T], *values: str) -> T:
@@ -508,17 +508,17 @@ class UnwritableDatabase(Database):
         assert self.path is not None
         for _ in range(_TRIES):
             with self._peek.lock:
-                state = _state_of(self.path)
+                state = _stat_values(self.path)
                 if state != self._peeked:
                     self._peek.broken = True  # it knows an older state
                 self._peeked = state
                 try:
                     found = super().peek(read, *values)
                 except CorruptFileError:
-                    if state is None or _state_of(self.path) == state:
+                    if state is None or _stat_values(self.path) == state:
                         raise
                     continue  # pages of two states
-                if state is None or _state_of(self.path) == state:
+                if state is None or _stat_values(self.path) == state:
                     return found
         raise BusyError("the file changed faster than it could be read")
 
@@ -527,7 +527,7 @@ class UnwritableDatabase(Database):
         return False
 
 
-def _state_of(path: Path) -> _State:
+def _stat_values(path: Path) -> _State:
     """The stat values that any change would alter; None if SQLite reads a WAL."""
     log = path.with_name(path.name + "-wal")
     if log.exists() and path.with_name(path.name + "-shm").exists():

@@ -244,9 +244,9 @@ class FileLock:
         """Hold the lock during the block; BusyError if it was not free in time."""
         deadline = time.monotonic() + timeout_s
         if not self._mutex.acquire(timeout=timeout_s):
-            raise _busy(timeout_s)
+            raise _busy_error(timeout_s)
         try:
-            self._enter(deadline, timeout_s)
+            self._lock_in_turn(deadline, timeout_s)
             try:
                 yield
             finally:
@@ -254,18 +254,18 @@ class FileLock:
         finally:
             self._mutex.release()
 
-    def _enter(self, deadline: float, timeout_s: float) -> None:
+    def _lock_in_turn(self, deadline: float, timeout_s: float) -> None:
         try:
             while not lock_byte(self._file, _HEAD):
                 if time.monotonic() >= deadline:
-                    raise _busy(timeout_s)
+                    raise _busy_error(timeout_s)
                 # Random pauses give all waiting processes the same chance.
                 time.sleep(_QUEUE_S * _chance.uniform(0.5, 1.5))
             try:
                 pause = _SHORT_S
                 while not lock_byte(self._file, _GATE):
                     if time.monotonic() >= deadline:
-                        raise _busy(timeout_s)
+                        raise _busy_error(timeout_s)
                     time.sleep(pause)
                     pause = min(1.1 * pause, _LONG_S)
             finally:
@@ -281,7 +281,7 @@ class FileLock:
         os.close(self._file)
 
 
-def _busy(timeout_s: float) -> BusyError:
+def _busy_error(timeout_s: float) -> BusyError:
     return BusyError(f"other writers held the file for {timeout_s:g} s")
 
 

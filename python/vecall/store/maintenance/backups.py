@@ -31,7 +31,7 @@ from vecall.store.file.connections import (
     storage_errors,
 )
 from vecall.store.file.database import Database, begun
-from vecall.store.transaction import fact
+from vecall.store.transaction import Transaction, fact
 from vecall.store.writes.add import drop_digests
 from vecall.store.writes.delete import hide_what_is_gone
 from vecall.store.writes.history import count_purge, shorten_digests
@@ -75,15 +75,7 @@ class SqliteMaintenance:
             if database.path is not None:
                 _require_room(database.path.parent, 2 * _live_bytes(connection))
             with begun(connection, database.expiry_clock):
-                count_purge(connection)
-                connection.execute(
-                    "DELETE FROM chg WHERE seq <= "
-                    "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
-                    (_MAX_LOGGED,),
-                )
-                drop_digests(connection)
-                shorten_digests(connection)
-                hide_what_is_gone(connection, database.expiry_clock.wall())
+                purge_rows(connection, database.expiry_clock.wall())
             connection.execute("VACUUM")
             if database.path is not None:
                 filesystem.SnapshotFolder(database.path).clear()
@@ -96,6 +88,19 @@ class SqliteMaintenance:
 
     def require_unrelated(self, path: Path) -> None:
         filesystem.require_unrelated(path, self._database.path)
+
+
+def purge_rows(connection: Transaction, now: float) -> None:
+    """Erase what the tables of a storage still have of deleted data."""
+    count_purge(connection)
+    connection.execute(
+        "DELETE FROM chg WHERE seq <= "
+        "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
+        (_MAX_LOGGED,),
+    )
+    drop_digests(connection)
+    shorten_digests(connection)
+    hide_what_is_gone(connection, now)
 
 
 def copy_state(source: sqlite3.Connection, target: Path) -> None:
@@ -122,9 +127,7 @@ def copy_state(source: sqlite3.Connection, target: Path) -> None:
         sync_file(passing)
         replace(passing, target)
     except BaseException:
-        for suffix in ("", "-journal", "-wal", "-shm"):
-            with suppress(OSError):
-                passing.with_name(passing.name + suffix).unlink()
+        _remove(passing)
         raise
     sync_folder(target.parent)
 

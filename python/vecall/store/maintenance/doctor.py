@@ -231,8 +231,7 @@ def repair(path: Path) -> list[str]:
         CorruptFileError: Pages are damaged; `recover` saves the readable memories.
     """
     done = []
-    database = Database(path, "full")
-    try:
+    with closing(Database(path, "full")) as database:
         with database.read_transaction() as connection:
             _, damaged, old = checked_rows(connection)
             _, items, old_items = checked_items(connection)
@@ -258,8 +257,6 @@ def repair(path: Path) -> list[str]:
             if wrong:
                 count_again(connection)
                 done.append(f"{said(wrong)} were counted again")
-    finally:
-        database.close()
     unfinished = filesystem.SnapshotFolder(path).clear(unfinished_only=True)
     if unfinished:
         done.append(f"{unfinished} unfinished snapshot files were removed")

@@ -77,8 +77,7 @@ def recover(path: Path, target: Path) -> Salvage:
         for rid in item_rids:
             items_of[rid >> 32].append(rid)
         saved = saved_items = 0
-        database = Database(target, "full")
-        try:
+        with closing(Database(target, "full")) as database:
             with suppress(sqlite3.Error), database.write_transaction() as new:
                 copy_secret(connection, new)
             known = adopted = None
@@ -95,8 +94,6 @@ def recover(path: Path, target: Path) -> Salvage:
                     some = lines[at : at + _AT_ONCE]
                     counts = _write_lines(database, app, user, some, adopted)
                     saved, saved_items = saved + counts[0], saved_items + counts[1]
-        finally:
-            database.close()
     return Salvage(saved, len(rids) - saved, saved_items, len(item_rids) - saved_items)
 
 
@@ -132,12 +129,14 @@ def _row_numbers(connection: sqlite3.Connection) -> list[int]:
         "SELECT rid FROM mem INDEXED BY mem_session "
         "ORDER BY part {}, session {}, pos {}",
     ):
-        rows = _walked(connection, query)
+        rows = _rows_from_both_ends(connection, query)
         found.update(rid for (rid,) in rows if isinstance(rid, int))
     return sorted(found)
 
 
-def _walked(connection: sqlite3.Connection, query: str, *values: str) -> Iterator[Any]:
+def _rows_from_both_ends(
+    connection: sqlite3.Connection, query: str, *values: str
+) -> Iterator[Any]:
     """Yield the rows of a query in order, then from the end.
 
     A walk ends at a damaged page, so each B-tree is walked from both ends.
@@ -150,7 +149,7 @@ def _walked(connection: sqlite3.Connection, query: str, *values: str) -> Iterato
 def _readable_names(connection: sqlite3.Connection) -> dict[int, tuple[str, str]]:
     names: dict[int, tuple[str, str]] = {}
     query = "SELECT id, app, user, crc FROM part NOT INDEXED ORDER BY id {}"
-    for part, app, user, crc in _walked(connection, query):
+    for part, app, user, crc in _rows_from_both_ends(connection, query):
         named = isinstance(app, str) and isinstance(user, str)
         if named and crc == names_checksum(part, app, user):
             names[part] = (app, user)
@@ -171,7 +170,7 @@ def _tombstone_lines(connection: sqlite3.Connection) -> dict[int, list[_Line]]:
 
 def _item_numbers(connection: sqlite3.Connection) -> set[int]:
     query = "SELECT rid FROM item NOT INDEXED WHERE ns IS NOT ? ORDER BY rid {}"
-    return {rid for (rid,) in _walked(connection, query, PIECES)}
+    return {rid for (rid,) in _rows_from_both_ends(connection, query, PIECES)}
 
 
 def _item_lines(connection: sqlite3.Connection, rids: Iterable[int]) -> Iterator[_Line]:
@@ -250,17 +249,16 @@ def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
         CorruptFileError: What has a TTL fails its checksum; nothing changed.
         BusyError: Timeout on the file lock; nothing changed.
     """
-    database = Database(path, "full", clock=clock)
-    try:
-        with database.write_transaction() as connection:
-            expiry_clock = ExpiryClock.of(connection)
-            ahead = expiry_clock.reset()
-            if abs(ahead) < 1.0:
-                return []
-            count = _shift_times(connection, -ahead)
-            save_checkpoint(connection, expiry_clock)
-    finally:
-        database.close()
+    with (
+        closing(Database(path, "full", clock=clock)) as database,
+        database.write_transaction() as connection,
+    ):
+        expiry_clock = ExpiryClock.of(connection)
+        ahead = expiry_clock.reset()
+        if abs(ahead) < 1.0:
+            return []
+        count = _shift_times(connection, -ahead)
+        save_checkpoint(connection, expiry_clock)
     where = "back" if ahead > 0 else "forward"
     days = abs(ahead) / DAY_S
     return [f"the clock was set {where} by {days:.1f} days; {count} ttls moved with it"]
