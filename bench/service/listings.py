@@ -29,7 +29,7 @@ from vecall.store.rows import (
     checksum,
     text_hash,
 )
-from vecall.store.writes.imports import CopyPartition
+from vecall.store.writes.transfers import CopyPartition
 
 from bench.common import arguments, tables
 from bench.service.file_and_database import text

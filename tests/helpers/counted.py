@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import Any
 
 from vecall import MemoryService
-from vecall.store.queries.figures import miscounted
+from vecall.store.queries.listing import miscounted
 
 Lines = list[dict[str, Any]]
 _KEY = "\0!"  # the id of a tombstone that holds a key begins so

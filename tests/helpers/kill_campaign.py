@@ -18,7 +18,7 @@ from typing import Any
 import vecall
 from vecall import MemoryService
 from vecall.store.file.schema import NEWEST
-from vecall.store.queries.figures import miscounted
+from vecall.store.queries.listing import miscounted
 
 from helpers.fork_pool import ForkPool, Lines
 from helpers.workloads import APP, EMBEDDERS, LARGE, PLANS, mark, opened

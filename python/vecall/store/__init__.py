@@ -27,7 +27,6 @@ from vecall.store.opening import (
     open_storage,
     public_url,
 )
-from vecall.store.queries.listing import free_lines, header_model
 from vecall.store.queries.partition_reads import ALWAYS, passing_metadata
 from vecall.store.rows import (
     BufferedTurn,
@@ -81,7 +80,6 @@ from vecall.store.writes.delete import (
     Sweep,
 )
 from vecall.store.writes.history import ArchiveMemories, MergeMemories, RestoreMemory
-from vecall.store.writes.imports import ImportLines
 from vecall.store.writes.items import SweepItems, TouchItems, WriteItems
 from vecall.store.writes.model_migration import (
     MoveVectors,
@@ -98,3 +96,4 @@ from vecall.store.writes.sessions import (
     PostponeSession,
     as_stored,
 )
+from vecall.store.writes.transfers import ImportLines, free_lines, header_model

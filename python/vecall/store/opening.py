@@ -17,7 +17,7 @@ from vecall.store.sqlite import SqliteStorage
 from vecall.store.storage import Storage
 from vecall.store.transaction import EmbeddingModel
 from vecall.store.writes.delete import ForgetUser
-from vecall.store.writes.imports import AdoptIdentity, CopyPartition
+from vecall.store.writes.transfers import AdoptIdentity, CopyPartition
 
 
 def open_storage(

@@ -23,7 +23,6 @@ from vecall.store.file.database import Database
 from vecall.store.file.filesystem import SnapshotFolder
 from vecall.store.maintenance.backups import SqliteMaintenance
 from vecall.store.names import find_part, find_surely
-from vecall.store.queries import item_reads
 from vecall.store.rows import (
     Change,
     DraftLookup,
@@ -38,6 +37,7 @@ from vecall.store.transaction import EmbeddingModel, WriteJob, adopt
 from vecall.store.values import ItemRow
 from vecall.store.writes import add
 from vecall.store.writes.history import RecordSnapshot, newer_is_recorded, purges
+from vecall.store.writes.items import item_at
 from vecall.store.writes.model_migration import begin_migration
 
 # Snapshots in a folder next to the file, which has a record of each.
@@ -404,7 +404,7 @@ class SqliteStorage:
             return add.lookup_existing(connection, asked, self.expiry_clock.now())
 
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
-        known, item = self._database.peek(item_reads.item_at, app, user, ns, key)
+        known, item = self._database.peek(item_at, app, user, ns, key)
         if not known:
             self._database.peek(find_surely, app, user)
         return item

@@ -28,7 +28,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 from vecall.clock import ExpiryClock
 from vecall.errors import ClosedError
 from vecall.store import names, transaction
-from vecall.store.queries import figures, item_reads, listing, partition_reads
+from vecall.store.queries import listing, partition_reads
 from vecall.store.rows import (
     Change,
     DraftLookup,
@@ -40,7 +40,14 @@ from vecall.store.rows import (
 )
 from vecall.store.transaction import EmbeddingModel, Transaction, WriteJob
 from vecall.store.values import ItemRow, ItemState
-from vecall.store.writes import add, delete, imports, model_migration, sessions
+from vecall.store.writes import (
+    add,
+    delete,
+    items,
+    model_migration,
+    sessions,
+    transfers,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,7 +96,7 @@ class StorageReads:
 
     def item_state(self, app: str, user: str) -> ItemState | None:
         """Return what is known about a user's items; None if the user has none."""
-        found = item_reads.find_state(self._connection, app, user)
+        found = items.find_state(self._connection, app, user)
         if found is None:
             self.version(app, user)  # checks by both indexes
         return found
@@ -112,15 +119,15 @@ class StorageReads:
     vectors_of = _read(add.vectors_of)
     buffered_turns = _read(sessions.buffered_turns)
     seen_turn_ids = _read(sessions.seen_turn_ids)
-    list_apps = _read(figures.list_apps)
-    list_users = _read(figures.list_users)
-    list_sessions = _read(figures.list_sessions)
+    list_apps = _read(listing.list_apps)
+    list_users = _read(listing.list_users)
+    list_sessions = _read(listing.list_sessions)
     users_of = _read(partition_reads.users_of)
     hidden_names = _read(names.hidden_names)
     due_users = _read(delete.due_users)
     due_sessions = _read(sessions.due_sessions)
     next_due = _read(sessions.next_due)
-    totals = _read(figures.totals)
+    totals = _read(listing.totals)
     active_model = _read(transaction.active_model)
     has_memories = _read(transaction.has_memories)
     without_vector = _read(partition_reads.without_vector)
@@ -131,18 +138,18 @@ class StorageReads:
     old_facts = _read(listing.old_facts)
     changed_users = _read(partition_reads.changed_users)
     last_consolidation = _read(sessions.last_consolidation)
-    export_header = _read(listing.export_header)
-    export_partitions = _read(listing.export_partitions)
-    export_lines = _read(listing.export_lines)
-    items_at = _read(item_reads.items_at)
-    items_by_number = _read(item_reads.items_by_number)
-    newest_items = _read(item_reads.newest_items)
-    item_vectors = _read(item_reads.item_vectors)
-    item_namespaces = _read(item_reads.item_namespaces)
-    count_items = _read(item_reads.count_items)
-    export_items = _read(item_reads.export_items)
-    partitions_after = _read(listing.partitions_after)
-    partition_copy = _read(listing.read_partition)
+    export_header = _read(transfers.export_header)
+    export_partitions = _read(transfers.export_partitions)
+    export_lines = _read(transfers.export_lines)
+    items_at = _read(items.items_at)
+    items_by_number = _read(items.items_by_number)
+    newest_items = _read(items.newest_items)
+    item_vectors = _read(items.item_vectors)
+    item_namespaces = _read(items.item_namespaces)
+    count_items = _read(items.count_items)
+    export_items = _read(items.export_items)
+    partitions_after = _read(transfers.partitions_after)
+    partition_copy = _read(transfers.read_partition)
 
     def is_changing_model(self) -> bool:
         """Whether the storage is being moved to another embedding model."""
@@ -151,7 +158,7 @@ class StorageReads:
             model_migration.migrating_model(connection) is not None
         )
 
-    identity_facts = _read(imports.identity_facts)
+    identity_facts = _read(transfers.identity_facts)
 
 
 # Claims: how the processes of several servers share periodic work.

@@ -25,10 +25,10 @@ from vecall.store.postgres import schema
 from vecall.store.postgres.claims import reading_all_users
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
 from vecall.store.postgres.url import DatabaseUrl, database_errors
-from vecall.store.queries.figures import miscounted, said
-from vecall.store.queries.item_reads import checked_items
+from vecall.store.queries.listing import miscounted, said
 from vecall.store.queries.partition_reads import checked_rows, lacking_vectors
 from vecall.store.transaction import active_model, fact
+from vecall.store.writes.items import checked_items
 from vecall.store.writes.model_migration import migrating_model
 from vecall.telemetry import warn_caller
 

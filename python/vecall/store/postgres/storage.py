@@ -36,7 +36,6 @@ from vecall.store.postgres.transaction import (
 )
 from vecall.store.postgres.url import as_typed, database_errors, parse_url
 from vecall.store.postgres.writers import Writers
-from vecall.store.queries import item_reads
 from vecall.store.rows import (
     HEADER_BYTES,
     Change,
@@ -59,6 +58,7 @@ from vecall.store.transaction import (
 from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add
 from vecall.store.writes.history import RecordSnapshot, purges
+from vecall.store.writes.items import find_state, item_at
 from vecall.store.writes.model_migration import begin_migration
 from vecall.store.writes.partition_writer import PartitionWriter
 
@@ -84,7 +84,7 @@ class PostgresReads(StorageReads):
             raise CorruptFileError(WRONG_USER)
 
     def item_state(self, app: str, user: str) -> ItemState | None:
-        return item_reads.find_state(self._connection, app, user)
+        return find_state(self._connection, app, user)
 
 
 class SharedReads(PostgresReads):
@@ -118,9 +118,8 @@ class StoreSnapshot(RecordSnapshot):
 
     data: bytes = b""  # the engine's bytes
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
-        change = RecordSnapshot.write(self, partition)
+    def _write(self, partition: PartitionWriter) -> Change:
+        change = RecordSnapshot._write(self, partition)
         if self.is_recorded:
             part, execute = self.tag.part, partition.connection.execute
             execute("DELETE FROM snap WHERE part = ?", (part,))
@@ -325,7 +324,7 @@ class PostgresStorage:
 
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
         with database_errors(), self._reading(app, user) as transaction:
-            return item_reads.item_at(transaction, app, user, ns, key)[1]
+            return item_at(transaction, app, user, ns, key)[1]
 
     @contextmanager
     def _reading(

@@ -1,45 +1,33 @@
-"""Lists and counts the memories that pass a filter."""
+"""Lists and counts: memories that pass a filter, apps, users and sessions."""
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
-from vecall.errors import CorruptFileError, InvalidArgumentError, NotFoundError
+from vecall.errors import NotFoundError
 from vecall.filters.metadata import EVERY
 from vecall.filters.rights import FULL, Rights
-from vecall.store.names import HIDDEN_APP, is_hidden
-from vecall.store.queries.figures import known_count
-from vecall.store.queries.item_reads import state_of
+from vecall.limits import APP_WIDE
+from vecall.store.names import HIDDEN_APP, IS_KEY, is_hidden
 from vecall.store.queries.partition_reads import (
     END,
+    OF_USER,
+    TIME,
+    TOTALS,
+    count_totals,
     filter_conditions,
     load_rows,
     number_of_part,
     passing_metadata,
     tested,
 )
-from vecall.store.rows import (
-    TABLES,
-    PartitionCopy,
-    PartitionNames,
-    RevisionRow,
-    Row,
-    RowWithVector,
-    is_whole,
-)
-from vecall.store.transaction import (
-    EmbeddingModel,
-    Transaction,
-    active_model,
-    is_print,
-    visible,
-)
-from vecall.store.values import checked_item, checked_vectors, stored_object
-from vecall.types import Filter, MemoryFigures
+from vecall.store.rows import RevisionRow, Row, RowWithVector
+from vecall.store.transaction import Transaction, fact, given_rows, visible
+from vecall.store.values import stored_object
+from vecall.types import AppSummary, Filter, ListedSession, MemoryFigures, UserSummary
 
 _AT_ONCE = 1_000  # rows whose metadata are read together
 
@@ -64,10 +52,8 @@ def listed(
     part = number_of_part(connection, app, user)
     lowest = part << 32
     if cursor is not None:
-        row = connection.execute(
-            f"SELECT rid FROM mem WHERE part = ? AND id = ?{visible(rights)}",
-            (part, cursor),
-        ).fetchone()
+        query = f"SELECT rid FROM mem WHERE part = ? AND id = ?{visible(rights)}"
+        row = connection.execute(query, (part, cursor)).fetchone()
         if row is None:
             msg = (
                 "cursor: this user has no such memory any more; begin without a cursor"
@@ -88,6 +74,15 @@ def listed(
     return sorted((stored.row for stored in found), key=lambda row: row.rid)
 
 
+# The memories of a user whose end has come, and which a sweep will delete or archive.
+_OVER = (
+    "SELECT rid FROM mem INDEXED BY mem_ends WHERE part = :part "
+    "AND expires_at <= :now UNION SELECT rid FROM mem INDEXED BY mem_lapse "
+    "WHERE part = :part AND state = 'live' AND valid_until <= :now"
+)
+_COUNTED_IN = {"live": "live", "archived": "aged", "quarantined": "held"}
+
+
 def count_listed(
     connection: Transaction,
     app: str,
@@ -98,18 +93,21 @@ def count_listed(
     rights: Rights = FULL,
 ) -> int:
     """Return the number of memories that `listed` returns without a limit."""
-    known = known_count(connection, app, user, state, now, conditions, rights)
-    if known is not None:
-        return known
     part = number_of_part(connection, app, user)
+    if rights is FULL and conditions == EVERY and is_counted(connection):
+        counted = connection.execute(
+            f"SELECT {_COUNTED_IN[state]} - (SELECT count(*) FROM mem WHERE "
+            f"state = :state AND rid IN ({_OVER})) FROM part WHERE id = :part",
+            {"state": state, "part": part, "now": now},
+        ).fetchone()
+        return int(counted[0]) if counted else 0
     where, values = _from_and_where(part, state, now, conditions, rights)
     if conditions.metadata is not None:
         lowest = part << 32
         passing = _passing_row_numbers(connection, where, values, lowest, conditions)
         return sum(1 for _ in passing)
-    counted = f"SELECT count(*) {where}"
-    row = connection.execute(counted, (part << 32, *values)).fetchone()
-    return 0 if row is None else int(row[0])
+    found = connection.execute(f"SELECT count(*) {where}", (part << 32, *values))
+    return int(found.fetchone()[0])
 
 
 # SQLite's CAST cuts and PostgreSQL's rounds: a day begins up to 9 microseconds early.
@@ -166,23 +164,18 @@ def _passing_row_numbers(
     conditions: Filter,
 ) -> Iterator[int]:
     """Yield the numbers of rows with passing metadata, in order, from `lowest` on."""
-    rows = _in_pages(connection, where, values, lowest, tested(conditions))
+    query = f"SELECT rid, {tested(conditions)} {where} ORDER BY rid LIMIT ?"
+
+    def read_in_pages(lowest: int) -> Iterator[tuple[Any, ...]]:
+        own = (*values, _AT_ONCE)
+        while rows := connection.execute(query, (lowest, *own)).fetchall():
+            yield from rows
+            if len(rows) < _AT_ONCE:
+                break
+            lowest = rows[-1][0] + 1
+
+    rows = read_in_pages(lowest)
     return (row[0] for row in passing_metadata(rows, conditions.metadata or {}))
-
-
-def _in_pages(
-    connection: Transaction, where: str, values: list[Any], lowest: int, columns: str
-) -> Iterator[tuple[Any, ...]]:
-    """Yield number and the columns of rows, in order."""
-    while True:
-        rows = connection.execute(
-            f"SELECT rid, {columns} {where} ORDER BY rid LIMIT ?",
-            (lowest, *values, _AT_ONCE),
-        ).fetchall()
-        yield from rows
-        if len(rows) < _AT_ONCE:
-            return
-        lowest = rows[-1][0] + 1
 
 
 # The history of memories: overwritten revisions, and replacements.
@@ -214,16 +207,14 @@ def history(
         current = waiting.pop()
         if current not in seen:
             seen.add(current)
-            own = _of_one(connection, part, current, now)
+            own = _revisions_of_one(connection, part, current, now)
             if rights is not FULL:
                 own = _visible_revisions(connection, own, rights)
             if not own and current == id_:
                 return []
             revisions = own + revisions
-            replaced = connection.execute(
-                "SELECT id FROM replaced WHERE part = ? AND by = ? ORDER BY at, id",
-                (part, current),
-            )
+            query = "SELECT id FROM replaced WHERE part = ? AND by = ? ORDER BY at, id"
+            replaced = connection.execute(query, (part, current))
             waiting += [older for (older,) in replaced]
     return revisions
 
@@ -246,30 +237,17 @@ def _visible_revisions(
     return [each for each in own if rights.sees(each.row.trust, each.state)]
 
 
-def _current_revision(
-    connection: Transaction, part: int, id_: str, time: float
-) -> tuple[Row, str] | None:
-    """The current revision of a memory, and its state."""
-    found = connection.execute(
-        f"SELECT rid, state FROM mem WHERE part = ? AND id = ? AND {_ALIVE}",
-        (part, id_, time),
-    ).fetchone()
-    if found is None:
-        return None
-    rid, state = found
-    rows = load_rows(connection, [rid], any_state=True)
-    return (rows[0].row, state) if rows else None
-
-
-def _of_one(
+def _revisions_of_one(
     connection: Transaction, part: int, id_: str, time: float
 ) -> list[RevisionRow]:
+    """Return the revisions of one memory, the current one last."""
     own = (part, id_)
-    found = _current_revision(connection, part, id_, time)
-    if found is None:
+    query = f"SELECT rid, state FROM mem WHERE part = ? AND id = ? AND {_ALIVE}"
+    found = connection.execute(query, (*own, time)).fetchone()
+    rows = load_rows(connection, found[:1], any_state=True) if found else []
+    if not rows:
         return []
-    now, state = found
-    past = []
+    now, state, past = rows[0].row, found[1], []
     for at, operation, text in connection.execute(
         "SELECT at, op, old FROM hist WHERE part = ? AND id = ? "
         f"AND {_ALIVE} ORDER BY seq",
@@ -280,10 +258,8 @@ def _of_one(
             was = "overwritten" if old.get("state") != "quarantined" else old["state"]
             known = {name: value for name, value in old.items() if name in Row._fields}
             past.append(RevisionRow(now._replace(**known), was, at, operation, None))
-    by = connection.execute(
-        "SELECT at, why, by FROM replaced WHERE part = ? AND id = ?", own
-    ).fetchone()
-    at, why, other = by or (None, None, None)
+    query = "SELECT at, why, by FROM replaced WHERE part = ? AND id = ?"
+    at, why, other = connection.execute(query, own).fetchone() or (None, None, None)
     if other is not None and is_hidden(other):
         other = None  # deleted, and a purge replaced its id by a digest
     return [*past, RevisionRow(now, state, at, why, other)]
@@ -299,9 +275,8 @@ def old_sessions(
     expire before the other turns.
     """
     found = connection.execute(
-        "SELECT session, rid, coalesce(ts, created_at) FROM mem WHERE part = "
-        "(SELECT id FROM part WHERE app = ? AND user = ?) AND state = 'live' "
-        "AND session IS NOT NULL AND pos IS NOT NULL "
+        f"SELECT session, rid, coalesce(ts, created_at) FROM mem WHERE part = {OF_USER}"
+        " AND state = 'live' AND session IS NOT NULL AND pos IS NOT NULL "
         f"AND {END} > ? ORDER BY session, pos",
         (app, user, now),
     )
@@ -325,8 +300,8 @@ def facts_of(
 ) -> list[RowWithVector]:
     """Return a user's live memories that are not turns, with their vectors."""
     found = connection.execute(
-        "SELECT rid FROM mem WHERE part = (SELECT id FROM part WHERE app = ? AND "
-        f"user = ?) AND state = 'live' AND pos IS NULL AND {END} > ?",
+        f"SELECT rid FROM mem WHERE part = {OF_USER} AND state = 'live' "
+        f"AND pos IS NULL AND {END} > ?",
         (app, user, now),
     )
     return load_rows(connection, [rid for (rid,) in found])
@@ -341,239 +316,385 @@ def old_facts(
     or would expire with them too early for the others.
     """
     rows = [entry.row for entry in facts_of(connection, app, user, now)]
-    lasting = [
-        row
-        for row in rows
-        if row.time < before and row.expires_at is None and row.valid_until is None
-    ]
+    lasting = [row for row in rows if row.time < before and row.end is None]
     return sorted(lasting, key=lambda row: (row.time, row.rid))
 
 
-# A file's contents as plain values, for export and import.
+_SIZE = "length(CAST(text AS BLOB))"
+_LIVE = "sum(CASE WHEN state = 'live' THEN 1 ELSE 0 END)"
+_BYTES = f"sum(CASE WHEN state = 'live' THEN {_SIZE} ELSE 0 END)"
+_FIRST = chr(2)  # the least name of an app that callers may use
+
+
+# What a storage holds, read from its counters: totals, apps, users and sessions.
 #
-# An export is a header, then the table rows of each (app, user). It omits numbers that
-# are valid only within one file (rows, partitions, sequences), so exporting an imported
-# file gives the same export.
+# `part` has the figures of each user, `fig` those of each session, and of each app as
+# the sum over its rows with part 0. docs/reference/file-format.md says what they count.
+#
+# A time is exact until a memory that had it is gone: `lo` is the least time that there
+# ever was, `lo_x` the least of those that are gone, `hi` and `hi_x` are the greatest.
+# If it is not exact, the memories are read.
+#
+# A database of schema 2 has no counters. There the same figures are counted.
 
 
-FORMAT = 1  # the version of the format, in the header
+_SUMS = ("live", "bytes", "n", "aged", "held", "bare", "ses", "docs", "gone")
+_OF_MEMORIES = f"""
+SELECT part, count(*) AS n, {_LIVE} AS live, {_BYTES} AS bytes,
+  sum(CASE WHEN state = 'archived' THEN 1 ELSE 0 END) AS aged,
+  sum(CASE WHEN state = 'quarantined' THEN 1 ELSE 0 END) AS held,
+  sum(CASE WHEN vec IS NULL THEN 1 ELSE 0 END) AS bare,
+  count(DISTINCT session) AS ses, min(created_at) AS lo, max(updated_at) AS hi
+FROM mem GROUP BY part"""
+_USERS = f"""(
+SELECT p.id, p.app, p.user, p.created_at,
+  {", ".join(f"coalesce({name}, 0) AS {name}" for name in _SUMS)},
+  coalesce(lo, 9e99) AS lo, 9e99 AS lo_x, coalesce(hi, -9e99) AS hi, -9e99 AS hi_x
+FROM (SELECT id, app, user, created_at FROM part) AS p
+LEFT JOIN ({_OF_MEMORIES}) AS m ON m.part = p.id
+LEFT JOIN (SELECT part, count(*) AS docs FROM item WHERE ns <> char(31) GROUP BY part)
+  AS i ON i.part = p.id
+LEFT JOIN (SELECT part, count(*) AS gone FROM tomb WHERE NOT {IS_KEY} GROUP BY part)
+  AS t ON t.part = p.id
+)"""
+_SESSIONS = f"""(
+SELECT part, session AS name, count(*) AS n, {_LIVE} AS live, {_BYTES} AS bytes,
+  min({TIME}) AS lo, 9e99 AS lo_x, max({TIME}) AS hi, -9e99 AS hi_x
+FROM mem WHERE session IS NOT NULL GROUP BY part, session
+)"""
 
-ROW_FIELDS = (
-    "id session event pos ts created_at expires_at author kind source trust text "
-    "content meta importance uses last_used valid_until supersedes updated_at"
-).split()
-EXPORTED_TABLES = {
-    "hist": ("id", "at", "op", "old", "expires_at"),
-    "tomb": ("id", "at", "why"),
-    "replaced": ("id", "by", "why", "at"),
-    "told": ("session", "id", "at", "pos", "event"),
-    "trig": ("session", "kind", "due_at", "state"),
+
+def _app_sums(users: str) -> str:
+    """The sums over users, by app; partitions of scopes have names of their own."""
+    return f"""(
+SELECT 0 AS part, CASE WHEN user >= char(1) AND user < char(2) THEN user || app
+  ELSE app END AS name, count(*) AS parts,
+  sum(CASE WHEN n > 0 THEN 1 ELSE 0 END) AS users,
+  {", ".join(f"sum({name}) AS {name}" for name in _SUMS)}, max(hi) AS hi,
+  -9e99 AS hi_x
+FROM {users} AS u GROUP BY 2
+)"""
+
+
+class _Source(NamedTuple):
+    """Where the figures of users, sessions and apps are read."""
+
+    users: str
+    sessions: str
+    apps: str
+
+
+_KEPT = _Source("part", "fig", "fig")
+_COUNTED = _Source(_USERS, _SESSIONS, _app_sums(_USERS))
+
+
+def is_counted(connection: Transaction) -> bool:
+    """Whether a storage has counters."""
+    return fact(connection, "counts") is not None
+
+
+def _source(connection: Transaction) -> _Source:
+    return _KEPT if is_counted(connection) else _COUNTED
+
+
+# A time that is not exact is a bound of what is counted.
+_LOST = (
+    "(k.lo < k.lo_x AND k.lo <> c.lo) OR k.lo > c.lo OR "
+    "(k.hi > k.hi_x AND k.hi <> c.hi) OR k.hi < c.hi"
+)
+
+
+def _differ(known: str, names: Sequence[str]) -> str:
+    return " OR ".join(f"{known}.{name} <> coalesce(c.{name}, 0)" for name in names)
+
+
+_MISCOUNT = (
+    f"SELECT count(*) FROM part AS k JOIN {_USERS} AS c ON c.id = k.id WHERE {{}}"
+)
+_OF_APPS = ("parts", "users", *_SUMS)
+_MISCOUNTS = {
+    "users": _MISCOUNT.format(f"{_differ('k', _SUMS)} OR {_LOST}"),
+    "sessions": f"SELECT count(*) FROM {_SESSIONS} AS c LEFT JOIN fig AS k "
+    "ON k.part = c.part AND k.name = c.name WHERE k.n IS NULL "
+    f"OR {_differ('k', ('n', 'live', 'bytes'))} OR {_LOST}",
+    "ended sessions": f"SELECT count(*) FROM fig AS k LEFT JOIN {_SESSIONS} AS c "
+    "ON k.part = c.part AND k.name = c.name WHERE k.part > 0 AND c.n IS NULL",
+    "apps": "SELECT count(*) FROM (SELECT name, "
+    f"{', '.join(f'sum({name}) AS {name}' for name in _OF_APPS)} "
+    "FROM fig WHERE part = 0 GROUP BY name) AS k "
+    f"LEFT JOIN {_app_sums('part')} AS c ON c.name = k.name "
+    f"WHERE {_differ('k', _OF_APPS)}",
+    "missing apps": f"SELECT count(*) FROM {_app_sums('part')} AS c "
+    "WHERE c.name NOT IN (SELECT name FROM fig WHERE part = 0)",
 }
-_ORDER = {
-    "hist": "id, seq",
-    "tomb": "id",
-    "replaced": "id",
-    "trig": "session, kind",
-    "told": "session, id",
-}
-_BUT = {"trig": "AND kind = 'make'"}
-"""Conditions that exclude derived rows from an export, by table."""
-_EXPORTED_AT_ONCE = 200
-_MAX_DIM = 65_536
 
 
-def export_header(connection: Transaction, vectors: bool) -> dict[str, Any]:
-    """Return the header, which is the first line."""
-    model = active_model(connection) if vectors else None
-    model_fields = None
-    if model is not None:
-        print_ = model.fingerprint
-        model_fields = {
-            "name": model.name,
-            "dim": model.dim,
-            "fingerprint": None if print_ is None else _text(print_),
-        }
-    return {"vecall": "export", "format": FORMAT, "model": model_fields}
+def miscounted(connection: Transaction) -> dict[str, int]:
+    """Return how many counters differ from what is there, by what they count.
 
-
-def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
-    """Return the model of an export's vectors; None without vectors.
-
-    InvalidArgumentError: not the header of an export that this version reads.
+    What has no wrong counter is left out. All rows are read.
     """
-    if header.get("vecall") != "export" or header.get("format") != FORMAT:
-        msg = f"expected the header of a vecall export of format {FORMAT}"
-        raise InvalidArgumentError(msg)
-    model_fields = header.get("model")
-    if model_fields is None:
-        return None
-    try:
-        print_ = model_fields.get("fingerprint")
-        fingerprint = None if print_ is None else base64.b64decode(print_)
-        name, dim = model_fields["name"], model_fields["dim"]
-        name.encode()  # a lone surrogate cannot be stored
-    except (AttributeError, KeyError, TypeError, ValueError):
-        name = dim = fingerprint = None
-    fits = isinstance(name, str) and type(dim) is int and 1 <= dim <= _MAX_DIM
-    if not fits or not (fingerprint is None or is_print(fingerprint, dim)):
-        raise InvalidArgumentError("model: expected name, dim and fingerprint")
-    return EmbeddingModel(name, dim, fingerprint=fingerprint)
-
-
-def export_partitions(
-    connection: Transaction, app: str | None, user: str | None
-) -> list[tuple[int, str, str, float]]:
-    """Return number, app, user and creation time of all or some partitions.
-
-    Partitions whose names were replaced by digests are left out.
-    """
-    return connection.execute(
-        "SELECT id, app, user, created_at FROM part "
-        "WHERE (CAST(? AS TEXT) IS NULL OR app = ?) "
-        "AND (CAST(? AS TEXT) IS NULL OR user = ?) AND app <> ? ORDER BY app, user",
-        (app, app, user, user, HIDDEN_APP),
-    ).fetchall()
-
-
-def export_lines(
-    connection: Transaction, part: int, model: int | None
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the lines of one partition, without damaged memories in quarantine.
-
-    Memories come first. Vectors of the model of the number `model` are included; None
-    includes none.
-    """
-    found = connection.execute(
-        "SELECT rid, state FROM mem WHERE rid BETWEEN ? AND ? ORDER BY rid",
-        (part << 32, (part << 32) | 0xFFFFFFFF),
-    )
-    while batch := found.fetchmany(_EXPORTED_AT_ONCE):
-        rids = [row[0] for row in batch]
-        stored = {
-            entry.row.rid: entry
-            for entry in load_rows(connection, rids, any_state=True)
-        }
-        for rid, state in batch:
-            entry = stored.get(rid)
-            if entry is None:
-                continue  # damaged and quarantined
-            values = {name: getattr(entry.row, name) for name in ROW_FIELDS}
-            values["state"] = state
-            if model is not None and entry.vec is not None and entry.model == model:
-                values["vec"] = _text(entry.vec)
-            yield "mem", {k: v for k, v in values.items() if v is not None}
-    for table, columns in EXPORTED_TABLES.items():
-        rows = connection.execute(
-            f"SELECT {', '.join(columns)} FROM {table} WHERE part = ? "
-            f"{_BUT.get(table, '')} ORDER BY {_ORDER[table]}",
-            (part,),
-        )
-        for row in rows:
-            values = dict(zip(columns, row, strict=True))
-            yield table, {k: v for k, v in values.items() if v is not None}
-
-
-def free_lines(
-    lines: Iterable[tuple[str, dict[str, Any]]],
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield those of the lines of `export_lines` that are not quarantined content.
-
-    Omitted are quarantined memories with their history, revisions that were quarantined
-    when they were overwritten, and quarantined buffered turns.
-    """
-    held: set[str] = set()
-    for kind, values in lines:
-        if kind == "mem" and values["state"] == "quarantined":
-            held.add(values["id"])
-        elif kind == "told" and "quarantined" in stored_object(
-            values.get("event", "{}")
-        ):
-            continue
-        elif kind != "hist" or not (
-            values["id"] in held
-            or stored_object(values["old"]).get("state") == "quarantined"
-        ):
-            yield kind, values
-
-
-def exported_memory(connection: Transaction, stored: RowWithVector) -> dict[str, Any]:
-    """Return one memory in the format of an export line, without its vector."""
-    query = "SELECT state FROM mem WHERE rid = ?"
-    values = {name: getattr(stored.row, name) for name in ROW_FIELDS}
-    values["state"] = connection.execute(query, (stored.row.rid,)).fetchone()[0]
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
-
-
-# Reads all rows of a user, for a copy in another storage.
-
-
-_LOW_BITS = 0xFFFFFFFF
-_WIDTH = len(Row._fields)
-_NAMES = "SELECT id, app, user, seq, live, bytes, created_at, item FROM part"
-
-
-def partitions_after(
-    connection: Transaction, after: int, limit: int
-) -> list[PartitionNames]:
-    """Return the users with a greater number, in order."""
-    rows = connection.execute(
-        f"{_NAMES} WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
-    ).fetchall()
-    return [PartitionNames(*row) for row in rows]
-
-
-def read_partition(
-    connection: Transaction, names: PartitionNames, expiry_now: float
-) -> PartitionCopy | None:
-    """Return all rows of a user; None if the user was deleted."""
-    row = connection.execute(f"{_NAMES} WHERE id = ?", (names.part,)).fetchone()
-    if row is None:
-        return None
-    current = PartitionNames(*row)
-    tables = {
-        table: _partition_table_rows(connection, table, names.part) for table in TABLES
+    queries = _MISCOUNTS
+    if not is_counted(connection):
+        queries = {"users": _MISCOUNT.format(_differ("k", ("live", "bytes")))}
+    found = {
+        what: connection.execute(query).fetchone()[0] for what, query in queries.items()
     }
-    _require_whole(connection, current, tables)
-    tables["item"] = [
-        (*row[:8], None if row[8] is None else row[8][:-4], row[9])  # vectors alone
-        for row in tables["item"]
-    ]
-    return PartitionCopy(current, tables, expiry_now)
+    return {what: count for what, count in found.items() if count}
 
 
-def _partition_table_rows(
-    connection: Transaction, table: str, part: int
-) -> list[tuple[Any, ...]]:
-    known = TABLES[table]
-    rows = connection.execute(
-        f"SELECT {', '.join(known.columns)} FROM {table} WHERE part = ? "
-        f"ORDER BY {known.key}",
-        (part,),
+def said(wrong: dict[str, int]) -> str:
+    """Return what `miscounted` found, in words."""
+    return ", ".join(f"{count} {what}" for what, count in wrong.items())
+
+
+def count_again(connection: Transaction) -> None:
+    """Write the counters of a file anew."""
+    own = (*_SUMS, "lo", "lo_x", "hi", "hi_x")
+    counted = connection.execute(f"SELECT {', '.join(own)}, id FROM {_USERS} AS c")
+    for row in counted.fetchall():
+        values = ", ".join(f"{name} = ?" for name in own)
+        connection.execute(f"UPDATE part SET {values} WHERE id = ?", row)
+    connection.execute("DELETE FROM fig")
+    for source, names in (
+        (_SESSIONS, "part, name, n, live, bytes, lo, lo_x, hi, hi_x"),
+        (_app_sums("part"), f"part, name, parts, users, {', '.join(_SUMS)}, hi, hi_x"),
+    ):
+        connection.execute(f"INSERT INTO fig ({names}) SELECT {names} FROM {source}")
+
+
+# Reads the figures.
+
+
+def totals(connection: Transaction) -> dict[str, int]:
+    """Return counts over the whole file."""
+    if not is_counted(connection):
+        return count_totals(connection)
+    own = "CASE WHEN name = ? THEN 0 ELSE"
+    counted = connection.execute(
+        f"SELECT sum({own} parts END), sum(ses), sum({own} live END), sum(n - bare), "
+        f"sum({own} gone END), sum(aged), sum(held), "
+        "(SELECT count(*) FROM told WHERE event IS NOT NULL), "
+        f"sum(docs), sum({own} bytes END) FROM fig WHERE part = 0",
+        (HIDDEN_APP,) * 4,
+    ).fetchone()
+    return {name: int(value or 0) for name, value in zip(TOTALS, counted, strict=True)}
+
+
+_NEWEST = (
+    "CASE WHEN p.hi > p.hi_x THEN p.hi ELSE "
+    "(SELECT max(updated_at) FROM mem WHERE mem.part = p.id) END"
+)
+_OLDEST = (
+    "CASE WHEN p.lo < p.lo_x THEN p.lo ELSE "
+    "(SELECT min(created_at) FROM mem WHERE mem.part = p.id) END"
+)
+
+
+def list_apps(
+    connection: Transaction, prefix: str, after: str, limit: int, rights: Rights = FULL
+) -> list[AppSummary]:
+    """Return the apps after a name, in order of their names.
+
+    Where memories are hidden from the caller, those that are not are counted.
+    """
+    apps: list[AppSummary] = []
+    while len(apps) < limit:
+        known = _known_apps(connection, prefix, after, limit)
+        for app, held in known:
+            after, seen = app.app_name, [app]
+            if _may_hide(rights, held):
+                seen = _seen_app(connection, after, rights)
+            apps += seen
+        if len(known) < limit:
+            break
+    return apps[:limit]
+
+
+def _may_hide(rights: Rights, held: int) -> bool:
+    """Whether some of the memories are hidden, of which so many are quarantined."""
+    return rights.has_floor or bool(held and not rights.review)
+
+
+def _seen_app(connection: Transaction, app: str, rights: Rights) -> list[AppSummary]:
+    """Count the memories of an app that a caller sees; nothing without one."""
+    found = connection.execute(
+        "SELECT count(*), sum(live), sum(bytes), sum(docs), min(lo), max(hi) FROM ("
+        f"SELECT p.docs AS docs, {_LIVE} AS live, {_BYTES} AS bytes, "
+        "min(mem.created_at) AS lo, max(mem.updated_at) AS hi "
+        f"FROM {_source(connection).users} AS p JOIN mem ON mem.part = p.id "
+        f"WHERE p.app = ? AND p.user <> ?{visible(rights)} GROUP BY p.id, p.docs) AS u",
+        (app, APP_WIDE),
+    ).fetchone()
+    users, live, nbytes, items, lo, hi = found
+    if not users:
+        return []
+    return [AppSummary(app, users, int(live), int(nbytes), int(items), lo, hi)]
+
+
+def _known_apps(
+    connection: Transaction, prefix: str, after: str, limit: int
+) -> list[tuple[AppSummary, int]]:
+    """Return the apps after a name with their numbers of quarantined memories."""
+    source = _source(connection)
+    condition, values = _names_after("name", prefix, after)
+    found = connection.execute(
+        "SELECT name, sum(users), sum(live), sum(bytes), sum(docs), max(hi), max(hi_x)"
+        ", sum(held) "
+        f"FROM {source.apps} AS f WHERE part = 0 AND name >= ? AND {condition} "
+        "GROUP BY name HAVING sum(users) > 0 ORDER BY name LIMIT ?",
+        (_FIRST, *values, limit),
     ).fetchall()
-    if known.columns[0] != "rid":
-        return [tuple(row) for row in rows]
-    return [(row[0] & _LOW_BITS, *row[1:]) for row in rows]
+    of_app = "p.app = ? AND p.user <> ? AND p.n > 0"
+    apps = []
+    for name, users, live, nbytes, items, hi, hi_x, held in found:
+        one = (name, APP_WIDE)
+        (made,) = connection.execute(
+            f"SELECT p.created_at FROM {source.users} AS p INDEXED BY part_age "
+            f"WHERE {of_app} ORDER BY p.created_at LIMIT 1",
+            one,
+        ).fetchone()
+        newest = hi
+        if hi <= hi_x:
+            (newest,) = connection.execute(
+                f"SELECT max({_NEWEST}) FROM {source.users} AS p WHERE {of_app}", one
+            ).fetchone()
+        figures = (int(users), int(live), int(nbytes), int(items), made, newest)
+        apps.append((AppSummary(name, *figures), int(held)))
+    return apps
 
 
-def _require_whole(
+def list_users(
     connection: Transaction,
-    names: PartitionNames,
-    tables: dict[str, list[tuple[Any, ...]]],
-) -> None:
-    high = names.part << 32
-    for rid, *values in tables["mem"]:
-        row = Row(high | rid, *values[: _WIDTH - 1])
-        vec, crc = values[-3], values[-1]
-        if not is_whole(row, vec, crc):
-            raise CorruptFileError(_DAMAGED)
-    dim = state_of(connection, names.part).dim
-    for rid, *values in tables["item"]:
-        checked_item((high | rid, *values[:7]), values[-1])
-        checked_vectors(high | rid, values[7], dim)
+    app: str,
+    prefix: str,
+    after: str,
+    limit: int,
+    rights: Rights = FULL,
+) -> list[UserSummary]:
+    """Return the users of an app after a name, in order of their names.
+
+    Where memories are hidden from the caller, those that are not are counted.
+    """
+    users: list[UserSummary] = []
+    while len(users) < limit:
+        condition, values = _names_after("p.user", prefix, after)
+        rows = connection.execute(
+            f"SELECT p.user, p.live, p.bytes, {_OLDEST}, {_NEWEST}, p.ses, p.docs, "
+            f"p.id, p.held FROM {_source(connection).users} AS p "
+            "INDEXED BY sqlite_autoindex_part_1 WHERE p.app = ? AND p.user <> ? "
+            f"AND p.n > 0 AND {condition} ORDER BY p.user LIMIT ?",
+            (app, APP_WIDE, *values, limit),
+        ).fetchall()
+        hidden = [row[7] for row in rows if _may_hide(rights, row[8])]
+        seen = {row[7]: row[1:6] for row in rows}
+        if hidden:
+            seen |= dict.fromkeys(hidden) | _seen_users(connection, hidden, rights)
+        for name, *_, items, part, _ in rows:
+            if counted := seen[part]:
+                live, nbytes, lo, hi, ses = counted
+                figures = (int(live), int(nbytes), lo, hi, int(ses), items)
+                users.append(UserSummary(name, *figures))
+        if len(rows) < limit:
+            break
+        after = rows[-1][0]
+    return users[:limit]
 
 
-_DAMAGED = "a memory fails its checks; `vecall doctor` says more"
+def _seen_users(
+    connection: Transaction, parts: Sequence[int], rights: Rights
+) -> dict[int, tuple[float, ...]]:
+    """Count the memories of users that a caller sees, by partition."""
+    given, values = given_rows(connection, "given (part)", [(part,) for part in parts])
+    found = connection.execute(
+        f"{given} SELECT mem.part, {_LIVE}, {_BYTES}, min(created_at), "
+        "max(updated_at), count(DISTINCT session) FROM given CROSS JOIN mem "
+        f"WHERE mem.part = given.part{visible(rights)} GROUP BY mem.part",
+        values,
+    )
+    return {part: tuple(figures) for part, *figures in found.fetchall()}
+
+
+_SESSIONS_AT_ONCE = 400
+
+
+def list_sessions(
+    connection: Transaction,
+    app: str,
+    user: str,
+    prefix: str,
+    after: str,
+    limit: int,
+    now: float,
+    rights: Rights = FULL,
+) -> list[ListedSession]:
+    """Return the sessions of a user after a name, in order of their names.
+
+    Memories that expired by `now`, or that the caller does not see, count nowhere.
+    """
+    sessions: list[ListedSession] = []
+    part = number_of_part(connection, app, user)
+    if not part:
+        return sessions
+    source = _source(connection).sessions
+    while len(sessions) < limit:
+        condition, values = _names_after("name", prefix, after)
+        rows = connection.execute(
+            f"SELECT name, live, bytes, lo, hi, lo_x, hi_x FROM {source} AS f "
+            f"WHERE part = ? AND {condition} ORDER BY name LIMIT ?",
+            (part, *values, limit),
+        ).fetchall()
+        if not rows:
+            break
+        after = rows[-1][0]
+        known = {row[0]: ListedSession(*row[:5]) for row in rows}
+        read = set(known)
+        if rights is FULL:
+            read = {row[0] for row in rows if row[3] >= row[5] or row[4] <= row[6]}
+            query = f"SELECT DISTINCT session FROM mem WHERE rid IN ({_OVER})"
+            over = connection.execute(query, {"part": part, "now": now})
+            read |= known.keys() & {name for (name,) in over.fetchall()}
+        for name in read:
+            del known[name]
+        for each in _read_sessions(connection, part, sorted(read), now, rights):
+            known[each.session_id] = each
+        sessions += [known[row[0]] for row in rows if row[0] in known]
+    return sessions[:limit]
+
+
+def _read_sessions(
+    connection: Transaction, part: int, names: Sequence[str], now: float, rights: Rights
+) -> Iterator[ListedSession]:
+    """Count the memories of sessions; those without one are left out."""
+    live = "state = 'live' AND coalesce(valid_until, 9e99) > ?"
+    for start in range(0, len(names), _SESSIONS_AT_ONCE):
+        some = [(name,) for name in names[start : start + _SESSIONS_AT_ONCE]]
+        given, values = given_rows(connection, "given (session)", some)
+        found = connection.execute(
+            f"{given} SELECT mem.session, sum(CASE WHEN {live} THEN 1 ELSE 0 END), "
+            f"sum(CASE WHEN {live} THEN {_SIZE} ELSE 0 END), "
+            f"min({TIME}), max({TIME}) FROM given CROSS JOIN mem "
+            "WHERE mem.part = ? AND mem.session = given.session "
+            f"AND coalesce(mem.expires_at, 9e99) > ?{visible(rights)} "
+            "GROUP BY mem.session",
+            (*values, now, now, part, now),
+        )
+        for name, count, nbytes, lo, hi in found.fetchall():
+            yield ListedSession(name, int(count), int(nbytes), lo, hi)
+
+
+_LAST = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+
+
+def _names_after(column: str, prefix: str, after: str) -> tuple[str, list[str]]:
+    """Return the condition of names with a prefix after one, and its values."""
+    condition, values = f"{column} > ? AND {column} >= ?", [after, prefix]
+    rest = prefix.rstrip(chr(_LAST))
+    if not rest:
+        return condition, values
+    # The least text above all with the prefix, by code points as in UTF-8.
+    following = ord(rest[-1]) + 1
+    if following in _SURROGATES:
+        following = _SURROGATES.stop
+    return f"{condition} AND {column} < ?", [*values, rest[:-1] + chr(following)]

@@ -40,6 +40,9 @@ _PAGE = 2_000  # rows with their vectors: a few MB
 
 ALWAYS = -9e99  # a time before every end: by it, rows that have expired are read too
 
+TIME = "coalesce(ts, created_at)"  # `Row.time` in SQL, as in the index mem_old
+OF_USER = "(SELECT id FROM part WHERE app = ? AND user = ?)"
+
 END = "min(coalesce(mem.expires_at, 9e99), coalesce(mem.valid_until, 9e99))"
 """`Row.end` in SQL; 9e99 means that the row never expires."""
 
@@ -83,11 +86,9 @@ def load_rows(
     With `any_state`, also archived and quarantined rows, except damaged ones.
     """
     state = "" if any_state else "mem.state = 'live' AND "
-    query = (
-        f"SELECT mem.state = 'quarantined', {_READ} {_JOINED} WHERE {state}mem.rid IN"
-    )
+    query = f"SELECT mem.state = 'quarantined', {_READ} {_JOINED} WHERE {state}"
     rows = []
-    found = select_in(connection, query, [], list(rids))
+    found = select_in(connection, f"{query}mem.rid IN", [], list(rids))
     for aside, *values in in_slices(found):
         try:
             rows.append(_checked_row(tuple(values)))
@@ -106,14 +107,12 @@ def changed_since(
     this number. `head` are the random bits of the change.
     """
     if seq > 0:
-        known = connection.execute(
-            "SELECT head FROM chg WHERE part = ? AND seq = ?", (part, seq)
-        ).fetchone()
+        query = "SELECT head FROM chg WHERE part = ? AND seq = ?"
+        known = connection.execute(query, (part, seq)).fetchone()
         if known is None or known[0] != head:
             return None  # pruned, or a change of a lost history
-    oldest: int | None = connection.execute(
-        "SELECT min(seq) FROM chg WHERE part = ?", (part,)
-    ).fetchone()[0]
+    query = "SELECT min(seq) FROM chg WHERE part = ?"
+    oldest: int | None = connection.execute(query, (part,)).fetchone()[0]
     if oldest is None or oldest > seq + 1:
         return None
     changed = ChangedRows([], [])
@@ -135,13 +134,7 @@ def find(
     rights: Rights = FULL,
 ) -> Row | None:
     """Return a user's live memory by its id, unless it has expired."""
-    values = connection.execute(
-        f"{_FROM} WHERE mem.id = ? AND mem.state = 'live' "
-        f"AND {END} > ?{visible(rights)} "
-        "AND mem.part = (SELECT id FROM part WHERE app = ? AND user = ?)",
-        (id_, now, app, user),
-    ).fetchone()
-    return None if values is None else _checked_row(values).row
+    return next(iter(find_many(connection, app, user, [id_], now, rights)), None)
 
 
 def find_many(
@@ -153,14 +146,9 @@ def find_many(
     rights: Rights = FULL,
 ) -> list[Row]:
     """Return a user's live memories with these ids that have not expired."""
-    found = select_in(
-        connection,
-        f"{_FROM} WHERE mem.state = 'live' AND {END} > ?{visible(rights)} "
-        "AND mem.part = (SELECT id FROM part WHERE app = ? AND user = ?) "
-        "AND mem.id IN",
-        (now, app, user),
-        ids,
-    )
+    live = f"mem.state = 'live' AND {END} > ?{visible(rights)}"
+    query = f"{_FROM} WHERE {live} AND mem.part = {OF_USER} AND mem.id IN"
+    found = select_in(connection, query, (now, app, user), ids)
     return [_checked_row(values).row for values in in_slices(found)]
 
 
@@ -227,12 +215,11 @@ def checked_rows(connection: Transaction) -> CheckedRows:
     checked = after = 0
     damaged: list[int] = []
     old: list[tuple[int, int]] = []
-    while True:
-        page = connection.execute(
-            f"{_FROM} WHERE mem.rid > ? AND mem.state <> 'quarantined' "
-            "ORDER BY mem.rid LIMIT ?",
-            (after, _PAGE),
-        ).fetchall()
+    query = (
+        f"{_FROM} WHERE mem.rid > ? AND mem.state <> 'quarantined' "
+        "ORDER BY mem.rid LIMIT ?"
+    )
+    while page := connection.execute(query, (after, _PAGE)).fetchall():
         for values in page:
             checked += 1
             after = values[0]
@@ -244,8 +231,6 @@ def checked_rows(connection: Transaction) -> CheckedRows:
             crc = checksum(stored.row, stored.vec)
             if values[-4] is None and crc != values[-5]:
                 old.append((crc, stored.row.rid))
-        if len(page) < _PAGE:
-            break
     return CheckedRows(checked, damaged, old)
 
 
@@ -323,9 +308,7 @@ def count_totals(
 
 
 _LITERALS = {True: "true", False: "false", None: "null"}
-_LABELS = ("author", "kind", "source", "trust")
-_TIME = "coalesce(ts, created_at)"
-TESTED = f"{_TIME}, coalesce(updated_at, created_at), meta"
+TESTED = f"{TIME}, coalesce(updated_at, created_at), meta"
 """The columns that conditions on metadata read."""
 
 
@@ -335,21 +318,15 @@ def filter_conditions(conditions: Filter) -> tuple[str, list[Any]]:
     It is empty or begins with AND. A row that meets it passes the filter if its
     metadata do, see `passing_metadata`.
     """
-    after, before = (
-        None if value is None else to_seconds(value, "filter")
-        for value in (conditions.after, conditions.before)
-    )
     sql, values = "", list[Any]()
-    for condition, value in (
-        (" AND session = ?", conditions.session_id),
-        (f" AND {_TIME} >= ?", after),
-        (f" AND {_TIME} < ?", before),
-    ):
+    if conditions.session_id is not None:
+        sql, values = " AND session = ?", [conditions.session_id]
+    for bound, value in ((">= ?", conditions.after), ("< ?", conditions.before)):
         if value is not None:
-            sql += condition
-            values.append(value)
+            sql += f" AND {TIME} {bound}"
+            values.append(to_seconds(value, "filter"))
     labels, names = label_conditions(conditions)
-    needles, texts = _metadata_condition(conditions)
+    needles, texts = _metadata_sql(conditions)
     return sql + labels + needles, [*values, *names, *texts]
 
 
@@ -370,14 +347,14 @@ def passing_metadata(
     """
     test, by_time = scan_of(wanted), asks_times(wanted)
     for row in in_slices(rows):
-        metadata = _stored(row[0], row[-1])
+        metadata = _stored_metadata(row[0], row[-1])
         if by_time:
             metadata = with_times(metadata, row[-3], row[-2])
         if test(metadata):
             yield row
 
 
-def _stored(rid: int, meta: str | None) -> dict[str, Any]:
+def _stored_metadata(rid: int, meta: str | None) -> dict[str, Any]:
     try:
         return {} if meta is None else stored_object(meta)
     except (TypeError, ValueError):
@@ -390,30 +367,27 @@ def _stored(rid: int, meta: str | None) -> dict[str, Any]:
 def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
     """Return conditions on the labels and ids of `mem`, as SQL that begins with AND."""
     condition, values = "", list[str]()
-    for name in _LABELS:
-        if names := several(getattr(wanted_labels, name)):
-            condition += f" AND {name} IN ({', '.join('?' * len(names))})"
+    for among, given in (
+        ("author IN ({})", wanted_labels.author),
+        ("kind IN ({})", wanted_labels.kind),
+        ("source IN ({})", wanted_labels.source),
+        ("trust IN ({})", wanted_labels.trust),
+        ("(kind IS NULL OR kind NOT IN ({}))", wanted_labels.not_kind),
+        ("(session IS NULL OR session NOT IN ({}))", wanted_labels.not_session_id),
+        ("id NOT IN ({})", wanted_labels.not_id),
+    ):
+        if names := several(given):
+            condition += f" AND {among.format(', '.join('?' * len(names)))}"
             values += names
-    for name, excluded in (
-        ("kind", several(wanted_labels.not_kind)),
-        ("session", several(wanted_labels.not_session_id)),
+    for name, given in (
+        ("session", wanted_labels.session_prefix),
+        ("kind", wanted_labels.kind_prefix),
     ):
-        if excluded:
-            marks = ", ".join("?" * len(excluded))
-            condition += f" AND ({name} IS NULL OR {name} NOT IN ({marks}))"
-            values += excluded
-    for name, prefixes in (
-        ("session", several(wanted_labels.session_prefix)),
-        ("kind", several(wanted_labels.kind_prefix)),
-    ):
-        if prefixes:
+        if prefixes := several(given):
             # The database measures: PostgreSQL stores some characters as two.
             begins = f"substr({name}, 1, length(CAST(? AS TEXT))) = ?"
             condition += f" AND ({' OR '.join([begins] * len(prefixes))})"
             values += [prefix for each in prefixes for prefix in (each, each)]
-    if names := several(wanted_labels.not_id):
-        condition += f" AND id NOT IN ({', '.join('?' * len(names))})"
-        values += names
     return condition, values
 
 
@@ -422,21 +396,16 @@ def passing(
 ) -> dict[str, float | None]:
     """Return the `updated_at` of the memories in any state that pass, by id."""
     condition, values = filter_conditions(conditions)
-    rows = connection.execute(
-        f"SELECT rid, id, {TESTED} FROM mem WHERE part = "
-        f"(SELECT id FROM part WHERE app = ? AND user = ?){condition}",
-        (app, user, *values),
-    )
+    query = f"SELECT rid, id, {TESTED} FROM mem WHERE part = {OF_USER}{condition}"
+    rows = connection.execute(query, (app, user, *values))
     found = passing_metadata(rows, conditions.metadata or {})
     return {id_: updated_at for _, id_, _, updated_at, _ in found}
 
 
 def rows_of_ids(connection: Transaction, part: int, ids: Sequence[str]) -> list[int]:
     """Return the numbers of a partition's rows with these ids, in any state."""
-    found = select_in(
-        connection, "SELECT rid FROM mem WHERE part = ? AND id IN", [part], ids
-    )
-    return [rid for (rid,) in found]
+    query = "SELECT rid FROM mem WHERE part = ? AND id IN"
+    return [rid for (rid,) in select_in(connection, query, [part], ids)]
 
 
 def likely_rows(
@@ -449,7 +418,7 @@ def likely_rows(
     mean nothing. Only labels and metadata of the filter are used.
     """
     condition, values = label_conditions(conditions)
-    needles, texts = _metadata_condition(conditions)
+    needles, texts = _metadata_sql(conditions)
     condition, values = condition + needles, [*values, *texts]
     found = connection.execute(
         f"SELECT rid, {tested(conditions)} FROM mem "
@@ -459,7 +428,7 @@ def likely_rows(
     return iter(found)
 
 
-def _metadata_condition(conditions: Filter) -> tuple[str, list[str]]:
+def _metadata_sql(conditions: Filter) -> tuple[str, list[str]]:
     """Return a condition that the rows with passing metadata meet, and its values."""
     needles = list(_needed_json_texts(conditions.metadata or {}))
     if not needles:
@@ -481,18 +450,13 @@ def _needed_json_texts(wanted: Mapping[str, Condition]) -> Iterator[str]:
         else:
             yield _quoted_json_text(keys[0])[:-1]
             yield _quoted_json_text(keys[-1])[1:]
-        if operator in ("$contains", "$all"):
-            for each in value if isinstance(value, list) else [value]:
-                if isinstance(each, str) and each:
-                    yield _quoted_json_text(each)[
-                        1:-1
-                    ]  # an element, or a part of a text
-        elif operator == "$eq":
-            for each in value if isinstance(value, list) else [value]:
-                if isinstance(each, str):
-                    yield _quoted_json_text(each)
-                elif each is None or isinstance(each, bool):
-                    yield _LITERALS[each]
+        for each in value if isinstance(value, list) else [value]:
+            if operator == "$eq" and isinstance(each, str):
+                yield _quoted_json_text(each)
+            elif operator == "$eq" and (each is None or isinstance(each, bool)):
+                yield _LITERALS[each]
+            elif operator in ("$contains", "$all") and isinstance(each, str) and each:
+                yield _quoted_json_text(each)[1:-1]  # an element, or a part of a text
 
 
 def _quoted_json_text(text: str) -> str:

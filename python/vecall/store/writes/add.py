@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -48,11 +49,7 @@ from vecall.store.transaction import (
     select_in,
 )
 from vecall.store.writes import history
-from vecall.store.writes.delete import (
-    delete_rows,
-    delete_stale_passages,
-    rows_of_session,
-)
+from vecall.store.writes.delete import delete_other_turns, delete_stale_passages
 from vecall.store.writes.partition_writer import (
     NEXT_VECTORS,
     PartitionWriter,
@@ -64,13 +61,7 @@ from vecall.store.writes.partition_writer import (
     supersede,
 )
 from vecall.store.writes.quota import UserQuota, evict
-from vecall.store.writes.sessions import (
-    LAST_POSITION,
-    NO_PLACES,
-    Places,
-    mark_turns_done,
-    positions_of,
-)
+from vecall.store.writes.sessions import LAST_POSITION, Positions, mark_turns_done
 
 # Idempotency keys: a repeated call is executed once.
 
@@ -99,11 +90,10 @@ class IdempotencyRecord:
     def earlier_ids(self, keys: Sequence[bytes]) -> list[str] | None:
         """Return the ids of the first call with this key; None if this is the first.
 
-        `keys` are those of the user's digests. ConflictError: the key was used for a
-        call with other memories.
+        ConflictError: the key was used for a call with other memories.
         """
         connection, part = self._partition.connection, self._partition.id
-        found = _find_hash_and_ids(connection, part, self._key, keys)
+        found = find_call(connection, part, self._key, keys)
         if found is None:
             return None
         stored_ids: list[str] = json.loads(found[1])
@@ -134,37 +124,37 @@ class IdempotencyRecord:
         """Record the call, and delete records older than 30 days."""
         self._partition.reveal()
         part, now = self._partition.id, self._partition.expiry_now
-        execute = self._partition.connection.execute
+        execute = self._partition.execute
         execute("DELETE FROM idem WHERE part = ? AND at < ?", (part, now - _LIFETIME_S))
-        execute(
-            "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, ?, ?)",
-            (part, self._key, now, self._hash, json.dumps(list(ids))),
-        )
+        query = "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, ?, ?)"
+        execute(query, (part, self._key, now, self._hash, json.dumps(list(ids))))
 
 
-def is_key_used(
-    connection: Transaction, part: int, key: str, keys: Sequence[bytes]
-) -> bool:
-    """Whether a call of this user has used this key, with any memories."""
-    return _find_hash_and_ids(connection, part, key, keys) is not None
-
-
-def key_reads(part: int, key: str) -> Iterator[Statement]:
-    """Yield what `is_key_used` reads if no purge has hidden an id of the user."""
-    yield keys_statement(part)
-    yield _OF_KEY, (part, key)
-
-
-def _find_hash_and_ids(
+def find_call(
     connection: Transaction, part: int, key: str, keys: Sequence[bytes]
 ) -> tuple[bytes, str] | None:
-    """Return the hash and the ids of a key, None if it is unknown."""
+    """Return the hash and the ids of a call with a key; None if it is unknown."""
     for form in forms_of(connection, part, [key], keys):
         found: tuple[bytes, str] | None
         found = connection.execute(_OF_KEY, (part, form)).fetchone()
         if found is not None:
             return found
     return None
+
+
+def _reads_of_ids(
+    connection: Transaction, part: int, key: str | None, ids: Sequence[str], query: str
+) -> Iterator[Statement]:
+    """Yield what is read of a key and of ids, if no purge has hidden an id.
+
+    The query is that of the memories, without the ids at its end.
+    """
+    if key is not None:
+        yield keys_statement(part)
+        yield _OF_KEY, (part, key)
+    yield from tombstone_reads(connection, part, ids)
+    yield from in_statements(connection, query, [part], ids)
+    yield history.ANY_CORRECTED, (part,)
 
 
 def drop_digests(connection: Transaction) -> None:
@@ -249,16 +239,14 @@ class AddMemories(UserJob):
             connection, self.app, self.user, create=True, ahead=ahead
         )
         require_active(connection, self.model)
-        record = (
-            None
-            if self.key is None
-            else IdempotencyRecord(partition, self.key, self.drafts)
-        )
+        record = None
+        if self.key is not None:
+            record = IdempotencyRecord(partition, self.key, self.drafts)
         self.left_out, self.folded = {}, 0
         # One look-up serves the idempotency key and the tombstones.
         keys = keys_of(connection, partition.id) if self.drafts or record else []
         if record is not None and (ids := record.earlier_ids(keys)) is not None:
-            self._explain(partition, ids)
+            self._explain_repeat(partition, ids)
             return partition.changed(ids=ids)
         if self.answered:
             raise ForgottenKeyError
@@ -270,53 +258,43 @@ class AddMemories(UserJob):
             partition, drafts, keys, self.restore, self.again
         )
         stored = history.find_stored(partition, list(drafts))
-        hidden = history.NONE
+        hidden = history.NOTHING_HIDDEN
         if self.rights is not FULL:
             how = (self.rights, self.edit, self.restore)
-            hidden = history.set_aside(partition, drafts, stored, *how)
+            hidden = history.set_hidden_aside(partition, drafts, stored, *how)
             self.left_out |= dict.fromkeys(hidden.taken, "taken")
         outdated = set(hidden.same)
         if stored or self.edit:
             self._check_versions(partition, stored)
-            outdated |= self._leave_out(partition, drafts, stored)
+            outdated |= self._leave_out_outdated(partition, drafts, stored)
         back |= hidden.replaced.keys() | history.changed_turns(drafts, stored)
         changed = back - outdated
         removed = list(hidden.deleted)
         if not self.edit and (changed or self.replace is not None):
             removed += self._remove_others(partition, changed)
-        places, written = NO_PLACES, list[RowWithVector]()
+        places, written = None, list[RowWithVector]()
         if turns := list(filter(_IS_ORDERED, drafts.values())):
-            places = positions_of(partition, turns, {**stored, **hidden.same})
+            places = Positions(partition, turns, {**stored, **hidden.same})
             written = rewrite_positions(partition, places.moved, hidden.same)
         news = drafts
         if outdated:
             news = {id_: drafts[id_] for id_ in drafts if id_ not in outdated}
         stored |= hidden.replaced
-        put = self._put(partition, news, stored, places, hidden.replaced)
+        put = self._write_drafts(partition, news, stored, places, hidden.replaced)
         removed += self._replace_older(partition, put, folded, written)
-        done = Waits() if self.done is None else mark_turns_done(partition, *self.done)
+        less = Waits() if self.done is None else mark_turns_done(partition, *self.done)
         if self.bounds is not None:
-            less = Waits(-done.turns, -done.nbytes)
             removed += evict(partition, self.bounds, written, less)
         if record is not None:
             record.store(list(drafts))
-        partition.finish()
-        if gone := set(removed):
-            written = [entry for entry in written if entry.row.rid not in gone]
         return partition.changed(written, removed, list(drafts))
 
     def _first_reads(self, connection: Transaction, part: int) -> Iterator[Statement]:
         """Yield what an ordinary call reads before it writes."""
-        if self.key is not None:
-            yield from key_reads(part, self.key)
         ids = list(dict.fromkeys(draft.id for draft in self.drafts))
-        yield from tombstone_reads(connection, part, ids)
-        yield from in_statements(connection, history.STORED, [part], ids)
-        yield history.ANY_CORRECTED, (part,)
-        for draft in self.drafts:
-            if draft.ordered:
-                yield LAST_POSITION, (part, draft.session)
-                break
+        yield from _reads_of_ids(connection, part, self.key, ids, history.STORED)
+        for draft in islice(filter(_IS_ORDERED, self.drafts), 1):
+            yield LAST_POSITION, (part, draft.session)
         yield NEXT_VECTORS, ()
 
     @property
@@ -340,14 +318,14 @@ class AddMemories(UserJob):
             msg = "if_version: the memory was changed since then; read it again"
             raise ConflictError(msg)
 
-    def _explain(self, partition: PartitionWriter, ids: Sequence[str]) -> None:
+    def _explain_repeat(self, partition: PartitionWriter, ids: Sequence[str]) -> None:
         """Set `left_out` of a repeated call to what the first call left out."""
         missing = {draft.id for draft in self.drafts} - set(ids)
         self.left_out = dict.fromkeys(missing, "expired")
         found = tombstones(partition.connection, partition.id, sorted(missing))
         self.left_out |= {id_: why or "deleted" for id_, _, why in found}
 
-    def _leave_out(
+    def _leave_out_outdated(
         self,
         partition: PartitionWriter,
         drafts: dict[str, Draft],
@@ -362,7 +340,9 @@ class AddMemories(UserJob):
                     raise NotFoundError("memory_id: this user has no such memory")
         if self.edit or self.restore:
             return set()
-        old = history.corrected(partition.connection, partition.id, list(stored))
+        old = history.corrected_digests(
+            partition.connection, partition.id, list(stored)
+        )
         for id_, known in stored.items():
             # An expired turn counts as deleted before a sweep deletes it.
             if drafts[id_].ordered and known.has_expired(partition.expiry_now):
@@ -377,18 +357,12 @@ class AddMemories(UserJob):
     def _remove_others(
         self, partition: PartitionWriter, changed: set[str]
     ) -> list[int]:
-        """Delete old passages of changed turns, and others of a replaced session.
-
-        The other passages of a turn stay when one is corrected.
-        """
+        """Delete old passages of changed turns, and others of a replaced session."""
         ids = {draft.id for draft in self.drafts}
         stale = delete_stale_passages(partition, changed, ids, self.rights)
         if self.replace is None:
             return stale
-        turns = rows_of_session(partition, self.replace, self.rights)
-        gone = [turn for turn in turns if turn.id not in ids]
-        delete_rows(partition, gone)
-        return [*stale, *(turn.rid for turn in gone)]
+        return stale + delete_other_turns(partition, self.replace, ids, self.rights)
 
     def _replace_older(
         self,
@@ -397,10 +371,7 @@ class AddMemories(UserJob):
         folded: Sequence[int],
         written: list[RowWithVector],
     ) -> list[int]:
-        """Add the live rows to those written, and archive what they replace.
-
-        Returned are the rows that a search must not find any more.
-        """
+        """Add live rows to `written`; return what they replace, which is archived."""
         removed: list[int] = []
         newer: dict[str, str] = {}
         found = None
@@ -420,32 +391,33 @@ class AddMemories(UserJob):
             self.folded = len(folded)
         return removed
 
-    def _put(
+    def _write_drafts(
         self,
         partition: PartitionWriter,
         drafts: dict[str, Draft],
         stored: dict[str, history.ExistingRow],
-        places: Places,
-        hidden: Collection[str] = (),
+        places: Positions | None,
+        hidden: Collection[str],
     ) -> list[tuple[Draft, RowWithVector]]:
         """Write the drafts that differ from their rows; return them with their rows.
 
-        The places are those of `positions_of`. Of a stored row among `hidden` the
-        memory gets the id alone.
+        Of a stored row among `hidden` the memory gets the id alone.
         """
         inserts: list[tuple[Any, ...]] = []
         put = []
         returning = _returning_turns(drafts, stored) if stored else set()
         for id_, draft in in_slices(drafts.items()):
             known = stored.get(id_)
-            pos = places.new.get(id_)
+            pos = None if places is None else places.new.get(id_)
             if known is None:
-                put.append((draft, self._new(partition, draft, pos, inserts)))
+                put.append((draft, self._insert_row(partition, draft, pos, inserts)))
                 continue
             was = None if id_ in hidden else known
             keeps = draft.ordered or was is not None
             if pos is None and keeps and known.row.session == draft.session:
-                pos = places.moved.get(id_, known.row.pos)
+                pos = known.row.pos
+                if places is not None:
+                    pos = places.moved.get(id_, pos)
             expires_at = history.expiry(draft, was, partition.expiry_now, self.ttl)
             back = known.state == "archived" and (
                 self.restore or (draft.passage_of or id_) in returning
@@ -453,7 +425,7 @@ class AddMemories(UserJob):
             if back or not history.is_noop(draft, known, expires_at, exact=self.edit):
                 if known.state == "live" and history.same_content(draft, known):
                     draft.quarantined = False  # it was released
-                row = self._update(
+                row = self._update_row(
                     partition, draft, known, pos, expires_at, hidden=was is None
                 )
                 put.append((draft, row))
@@ -464,7 +436,7 @@ class AddMemories(UserJob):
         insert_many(partition.connection, columns, inserts)
         return put
 
-    def _new(
+    def _insert_row(
         self,
         partition: PartitionWriter,
         draft: Draft,
@@ -477,14 +449,14 @@ class AddMemories(UserJob):
         expires_at = history.expiry(draft, None, partition.expiry_now, self.ttl)
         row = history.row_of(draft, rid, pos, partition.now, expires_at)
         state = "quarantined" if draft.quarantined else "live"
-        more = history.rest(partition, row, draft, draft.vec, self.model)
+        more = history.values_of_rest(partition, row, draft, draft.vec, self.model)
         inserts.append((*row, *more, state))
         times = row.created_at, row.updated_at or row.created_at, row.ts
         added = partition.added = partition.added or Added()
         added.add(row.session, state, size, draft.vec is None, *times)
         return RowWithVector(row, draft.vec, self.model)
 
-    def _update(
+    def _update_row(
         self,
         partition: PartitionWriter,
         draft: Draft,
@@ -501,7 +473,7 @@ class AddMemories(UserJob):
         history.append_history(partition, draft, old, operation, self.revision_ttl)
         vec, model = draft.vec, self.model
         is_same = (draft.author, draft.text) == (old.row.author, old.row.text)
-        if is_same and not draft.has_own_vector and self._keeps(draft, old):
+        if is_same and not draft.has_own_vector and self._keeps_vector(draft, old):
             vec, model = old.vec, old.model
         now = partition.after(old.row.updated_at)
         if hidden:
@@ -511,24 +483,19 @@ class AddMemories(UserJob):
         if self.edit:
             row = row._replace(valid_until=draft.valid_until)
         names = COLUMNS.replace("rid, ", "", 1) + ", " + history.REST
-        partition.connection.execute(
+        state = "live" if live else "quarantined"
+        more = history.values_of_rest(partition, row, draft, vec, model)
+        partition.execute(
             f"UPDATE mem SET {names.replace(',', ' = ?,')} = ?, state = ? "
             "WHERE rid = ?",
-            (
-                *row[1:],
-                *history.rest(partition, row, draft, vec, model),
-                "live" if live else "quarantined",
-                old.row.rid,
-            ),
+            (*row[1:], *more, state, row.rid),
         )
         if old.state == "archived":
-            partition.connection.execute(
-                "DELETE FROM replaced WHERE part = ? AND id = ?",
-                (partition.id, draft.id),
-            )
+            own = (partition.id, draft.id)
+            partition.execute("DELETE FROM replaced WHERE part = ? AND id = ?", own)
         return RowWithVector(row, vec, model)
 
-    def _keeps(self, draft: Draft, old: history.ExistingRow) -> bool:
+    def _keeps_vector(self, draft: Draft, old: history.ExistingRow) -> bool:
         """Whether a memory whose text does not change keeps its vector.
 
         A vector of the caller's is not replaced by one of another memory's equal text.
@@ -596,13 +563,12 @@ def existing_in(
 ) -> ExistingMemories | None:
     """Return what `lookup_existing` does, of a partition.
 
-    `asks_all` asks for the texts of all drafts, as `first_reads` does. Otherwise the
-    texts that the memories of the same ids have are left out.
+    `asks_all` asks for all texts, as `first_reads` does, else only for unknown ones.
     """
     known = ExistingMemories(part)
     ids = asked.ids
     keys = keys_of(connection, part) if ids or asked.key is not None else []
-    if asked.key is not None and is_key_used(connection, part, asked.key, keys):
+    if asked.key is not None and find_call(connection, part, asked.key, keys):
         return None
     for id_, _, why in tombstones(connection, part, ids, keys):
         (known.deleted if why is None else known.let_go).add(id_)
@@ -613,12 +579,14 @@ def existing_in(
             known.texts[id_] = (text, author)
         if expires_at <= now:
             known.let_go.add(id_)
-    known.corrected = history.corrected(connection, part, ids)
+    known.corrected = history.corrected_digests(connection, part, ids)
     said = zip(ids, asked.texts, strict=True)
     new = [text for id_, text in said if known.texts.get(id_) != text]
     texts = asked.texts if asks_all else new
-    rids = _rows_of(connection, part, texts)
-    known.vectors = _vectors(connection, [rids.get(text) for text in new], asked.model)
+    rids = _rows_with_texts(connection, part, texts)
+    known.vectors = _vectors_of_rows(
+        connection, [rids.get(text) for text in new], asked.model
+    )
     return known
 
 
@@ -626,11 +594,7 @@ def first_reads(
     connection: Transaction, asked: DraftLookup, part: int
 ) -> Iterator[Statement]:
     """Yield what `lookup_existing` reads if the ids and texts are new."""
-    if asked.key is not None:
-        yield from key_reads(part, asked.key)
-    yield from tombstone_reads(connection, part, asked.ids)
-    yield from in_statements(connection, _OF_IDS, [part], asked.ids)
-    yield history.ANY_CORRECTED, (part,)
+    yield from _reads_of_ids(connection, part, asked.key, asked.ids, _OF_IDS)
     yield from _same_texts(connection, part, asked.texts)
 
 
@@ -652,11 +616,11 @@ def vectors_of(
 
     They are float32 little-endian, by (hash, author). Texts without one are left out.
     """
-    rids = _rows_of(connection, part, said)
-    return _vectors(connection, rids.values(), model)
+    rids = _rows_with_texts(connection, part, said)
+    return _vectors_of_rows(connection, rids.values(), model)
 
 
-def _rows_of(
+def _rows_with_texts(
     connection: Transaction, part: int, said: Iterable[Said]
 ) -> dict[Said, int | None]:
     """Return for each text the number of a row that has it, with a vector."""
@@ -667,7 +631,7 @@ def _rows_of(
     return rows
 
 
-def _vectors(
+def _vectors_of_rows(
     connection: Transaction, found: Iterable[int | None], model: int
 ) -> dict[Said, bytes]:
     rids = [rid for rid in dict.fromkeys(found) if rid is not None]

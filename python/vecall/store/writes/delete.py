@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,11 +19,10 @@ from vecall.store.names import (
     make_key,
     make_secret,
 )
-from vecall.store.queries.figures import is_counted
+from vecall.store.queries.listing import is_counted
 from vecall.store.queries.partition_reads import (
     TESTED,
     filter_conditions,
-    load_rows,
     passing_metadata,
 )
 from vecall.store.rows import Change, digest_of_old, names_checksum, text_hash
@@ -46,7 +45,7 @@ from vecall.store.writes.partition_writer import (
     archive,
     forget_waits,
     passages_among,
-    rewrite,
+    rewrite_rows,
     with_passages,
 )
 from vecall.types import Filter
@@ -57,7 +56,6 @@ from vecall.types import Filter
 LASTS_S = 600.0  # TTL of a proposal, in seconds
 
 _PREFIX = "\0forget:"  # no idempotency key of a caller has a NUL
-_ROW_BYTES = 1_000
 
 
 @dataclass(slots=True)
@@ -67,18 +65,14 @@ class ProposeForget(UserJob):
     shown: Mapping[str, str]  # the texts that the user is shown, by id
     # The secret that confirms the proposal.
     token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
-    estimated_bytes: int = _ROW_BYTES
+    estimated_bytes: int = 1_000
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
-        connection = partition.connection
+    def _write(self, partition: PartitionWriter) -> Change:
         part, now = partition.id, partition.expiry_now
         seen = {id_: text_hash(text).hex() for id_, text in self.shown.items()}
-        connection.execute(
-            "DELETE FROM idem WHERE part = ? AND hash IS NULL AND at < ?",
-            (part, now - LASTS_S),
-        )
-        connection.execute(
+        query = "DELETE FROM idem WHERE part = ? AND hash IS NULL AND at < ?"
+        partition.execute(query, (part, now - LASTS_S))
+        partition.execute(
             "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, NULL, ?)",
             (part, _PREFIX + self.token, now, json.dumps(seen)),
         )
@@ -91,28 +85,24 @@ def take_proposal(
     chosen: Sequence[str] | None = None,
     rights: Rights = FULL,
 ) -> list[str]:
-    """Return the ids that a proposal of this user deletes, and remove the proposal.
+    """Remove a proposal of this user; return the ids that it deletes, or the chosen.
 
-    If some ids are `chosen`, only these. NotFoundError: the token is unknown or
-    expired, or the text of a memory to delete has changed. InvalidArgumentError: a
-    chosen id is not of this proposal.
+    NotFoundError: the token is unknown or expired, or a text has changed.
+    InvalidArgumentError: a chosen id is not of this proposal.
     """
     own = (partition.id, _PREFIX + token)
-    row = partition.connection.execute(
-        "SELECT ids FROM idem WHERE part = ? AND key = ? AND at >= ?",
-        (*own, partition.expiry_now - LASTS_S),
-    ).fetchone()
+    query = "SELECT ids FROM idem WHERE part = ? AND key = ? AND at >= ?"
+    row = partition.execute(query, (*own, partition.expiry_now - LASTS_S)).fetchone()
     seen: dict[str, str] = {} if row is None else json.loads(row[0])
     if seen and chosen is not None:
         if not seen.keys() >= set(chosen):
             msg = "ids: expected ids of the memories that were proposed"
             raise InvalidArgumentError(msg)
         seen = {id_: seen[id_] for id_ in chosen}
-    hashes = f"SELECT id, hash FROM mem WHERE part = ?{visible(rights)} AND id IN"
-    now = select_in(partition.connection, hashes, [partition.id], list(seen))
+    now = partition.select_memories("id, hash", seen, visible(rights))
     if not seen or any(hash_.hex() != seen[id_] for id_, hash_ in now):
         raise NotFoundError("token: confirms nothing, or no longer; propose it again")
-    partition.connection.execute("DELETE FROM idem WHERE part = ? AND key = ?", own)
+    partition.execute("DELETE FROM idem WHERE part = ? AND key = ?", own)
     return list(seen)
 
 
@@ -126,15 +116,8 @@ class RowToDelete(NamedTuple):
 
 
 _WAITING = "SELECT id, length(CAST(event AS BLOB)) FROM told"
-DOOMED = "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE part = ?"
-
-
-def doomed_among(
-    connection: Transaction, query: str, values: Sequence[Any], ids: Sequence[str]
-) -> list[RowToDelete]:
-    """Return the rows of a query that begins with `DOOMED` and have one of some ids."""
-    found = select_in(connection, f"{query} AND id IN", values, ids)
-    return [RowToDelete(*row) for row in found]
+TO_DELETE = "rid, id, length(CAST(text AS BLOB)), state"
+"""The columns of a `RowToDelete`."""
 
 
 @dataclass(slots=True)
@@ -162,56 +145,42 @@ class DeleteMemories(UserJob):
     # the metadata of one that was updated since are checked again.
     passed: Mapping[str, float | None] | None = None
 
-    def write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition; ConflictError if `version` does not hold."""
-        connection = partition.connection
         if self.version is not None:
-            self._check_version(partition)
+            found = partition.select_memories(
+                "updated_at", self.ids or (), self._visible_condition
+            )
+            if any(updated_at != self.version for (updated_at,) in found):
+                msg = "if_version: the memory was changed since then; read it again"
+                raise ConflictError(msg)
         if self.token is not None:
             self.ids = take_proposal(partition, self.token, self.ids, self.rights)
         elif self.ids is not None:
-            self.ids = with_passages(connection, partition.id, self.ids)
-        query, values = self._conditions(partition.id)
-        if self.ids is None:
-            found = list(self._passing(connection, query, values))
-        else:
-            found = doomed_among(connection, query, values, self.ids)
-        found += self._predecessors(partition, found)
-        delete_rows(partition, found)
-        write_tombstones(partition, [row.id for row in found])
-        forget_waiting(partition, [*(self.ids or ()), *(row.id for row in found)])
-        self._forget_pending(partition)
-        if not self._is_narrowed and self.session is None:
+            self.ids = with_passages(partition, self.ids)
+        rows = list(self._find_rows(partition))
+        rows += self._find_predecessors(partition, rows)
+        removed = delete_rows(partition, rows)
+        ids = [row.id for row in rows]
+        write_tombstones(partition, ids)
+        forget_waiting(partition, [*(self.ids or ()), *ids])
+        self._empty_buffers(partition)
+        if self._is_whole and self.session is None:
             delete_items(partition)
-        partition.finish()
-        gone = [row.rid for row in found]
-        named = [row.id for row in found if self._names(row)]
-        return partition.changed(removed=gone, ids=named)
-
-    def _names(self, row: RowToDelete) -> bool:
-        return self.rights.review or row.state != QUARANTINED
+        return partition.changed(removed=removed, ids=_named(rows, self.rights))
 
     @property
-    def _seen(self) -> str:
+    def _visible_condition(self) -> str:
         """The condition of the memories that may be deleted."""
-        whole = self.session is None and not self._is_narrowed
-        return above_floor(self.rights) if whole else visible(self.rights)
-
-    def _check_version(self, partition: PartitionWriter) -> None:
-        query = f"SELECT updated_at FROM mem WHERE part = ?{self._seen} AND id IN"
-        found = select_in(
-            partition.connection, query, [partition.id], list(self.ids or ())
-        )
-        if any(updated_at != self.version for (updated_at,) in found):
-            msg = "if_version: the memory was changed since then; read it again"
-            raise ConflictError(msg)
+        of_user = self.session is None and self._is_whole
+        return above_floor(self.rights) if of_user else visible(self.rights)
 
     @property
-    def _is_narrowed(self) -> bool:
-        """Whether conditions may exclude memories of the session, or of the user."""
-        return self.ids is not None or self.filter not in (None, Filter())
+    def _is_whole(self) -> bool:
+        """Whether no condition excludes a memory of the session, or of the user."""
+        return self.ids is None and self.filter in (None, Filter())
 
-    def _predecessors(
+    def _find_predecessors(
         self, partition: PartitionWriter, found: Sequence[RowToDelete]
     ) -> list[RowToDelete]:
         """The memories that `found` replaced, directly or transitively."""
@@ -219,70 +188,84 @@ class DeleteMemories(UserJob):
         known = {row.id for row in found}
         by: list[str] = list(known)
         while by:
-            replaced = select_in(
-                partition.connection,
-                "SELECT id FROM replaced WHERE part = ? AND by IN",
-                [partition.id],
-                by,
-            )
+            query = "SELECT id FROM replaced WHERE part = ? AND by IN"
+            replaced = select_in(partition.connection, query, [partition.id], by)
             by = [id_ for (id_,) in replaced if id_ not in known]
             known.update(by)
-            query = f"{DOOMED}{self._seen}"
-            older += doomed_among(partition.connection, query, [partition.id], by)
+            older += rows_to_delete(partition, by, self._visible_condition)
         return older
 
-    def _forget_pending(self, partition: PartitionWriter) -> None:
+    def _empty_buffers(self, partition: PartitionWriter) -> None:
         """Drop the buffered turns if a whole session or user is deleted."""
-        if self._is_narrowed:
+        if not self._is_whole:
             return
         where = "part = ?"
         values: list[Any] = [partition.id]
         if self.session is not None:
             where, values = "part = ? AND session = ?", [partition.id, self.session]
-        execute = partition.connection.execute
+        execute = partition.execute
         waiting = execute(f"{_WAITING} WHERE {where} AND event IS NOT NULL", values)
         _wait_no_more(partition, waiting.fetchall())
         execute(f"UPDATE told SET event = NULL WHERE {where}", values)
         execute(f"DELETE FROM trig WHERE {where}", values)
 
-    def _conditions(self, part: int) -> tuple[str, list[Any]]:
-        query, values = DOOMED, list[Any]([part])
+    def _find_rows(self, partition: PartitionWriter) -> Iterator[RowToDelete]:
+        """Yield the memories that meet all conditions."""
+        condition, values = filter_conditions(self.filter or Filter())
+        condition = self._visible_condition + condition
         if self.session is not None:
-            query += " AND session = ?"
-            values.append(self.session)
-        condition, more = filter_conditions(self.filter or Filter())
-        return query + self._seen + condition, [*values, *more]
-
-    def _passing(
-        self, connection: Transaction, query: str, values: Sequence[Any]
-    ) -> Iterator[RowToDelete]:
-        wanted = self.filter.metadata if self.filter else None
-        if wanted is None:
-            yield from (RowToDelete(*row) for row in connection.execute(query, values))
+            condition, values = f" AND session = ?{condition}", [self.session, *values]
+        if self.ids is not None:
+            yield from rows_to_delete(partition, self.ids, condition, *values)
             return
-        query = query.replace(" FROM ", f", {TESTED} FROM ", 1)
+        wanted = self.filter.metadata if self.filter else None
+        columns = TO_DELETE if wanted is None else f"{TO_DELETE}, {TESTED}"
         rows: Iterable[tuple[Any, ...]]
-        if self.passed is None:
-            rows = connection.execute(query, values)
+        if wanted is None or self.passed is None:
+            query = f"SELECT {columns} FROM mem WHERE part = ?{condition}"
+            rows = partition.execute(query, (partition.id, *values))
         else:
-            ids = list(self.passed)
-            found = list(select_in(connection, f"{query} AND id IN", values, ids))
-            rows = [row for row in found if row[-2] != self.passed[row[1]]]
-            same = [row for row in found if row[-2] == self.passed[row[1]]]
-            yield from (RowToDelete(*row[:-3]) for row in same)
-        for row in passing_metadata(rows, wanted):
-            yield RowToDelete(*row[:-3])
+            passed = self.passed
+            own = (columns, passed, condition, *values)
+            found = partition.select_memories(*own)
+            rows = [row for row in found if row[-2] != passed[row[1]]]
+            same = [row for row in found if row[-2] == passed[row[1]]]
+            yield from (RowToDelete(*row[:4]) for row in same)
+        for row in rows if wanted is None else passing_metadata(rows, wanted):
+            yield RowToDelete(*row[:4])
 
 
-def rows_of_session(
-    partition: PartitionWriter, session: str, rights: Rights = FULL
+def _named(rows: Iterable[RowToDelete], rights: Rights) -> list[str]:
+    """Return the ids of rows, but of quarantined ones only to a reviewer."""
+    return [row.id for row in rows if rights.review or row.state != QUARANTINED]
+
+
+def rows_to_delete(
+    partition: PartitionWriter, ids: Collection[str], condition: str = "", *values: Any
 ) -> list[RowToDelete]:
-    """Return the turns of a session that a caller sees."""
-    rows = partition.connection.execute(
-        f"{DOOMED} AND session = ? AND pos IS NOT NULL{visible(rights)}",
+    """Return the rows of memories with some ids that meet an "AND ..."."""
+    found = partition.select_memories(TO_DELETE, ids, condition, *values)
+    return [RowToDelete(*row) for row in found]
+
+
+def delete_memories(
+    partition: PartitionWriter, ids: Collection[str], rights: Rights = FULL
+) -> list[int]:
+    """Delete memories that a caller sees, without tombstones; return their rows."""
+    return delete_rows(partition, rows_to_delete(partition, ids, visible(rights)))
+
+
+def delete_other_turns(
+    partition: PartitionWriter, session: str, ids: Collection[str], rights: Rights
+) -> list[int]:
+    """Delete the turns of a session that a caller sees, but some; return their rows."""
+    rows = partition.execute(
+        f"SELECT {TO_DELETE} FROM mem WHERE part = ? AND session = ? "
+        f"AND pos IS NOT NULL{visible(rights)}",
         (partition.id, session),
     )
-    return [RowToDelete(*row) for row in rows]
+    turns = [RowToDelete(*row) for row in rows]
+    return delete_rows(partition, [turn for turn in turns if turn.id not in ids])
 
 
 def delete_stale_passages(
@@ -291,33 +274,30 @@ def delete_stale_passages(
     kept: Collection[str],
     rights: Rights = FULL,
 ) -> list[int]:
-    """Delete the passages that turns no longer have; return their rows.
+    """Delete the passages that turns no longer have, but `kept`; return their rows.
 
-    They leave no tombstones: the turns may have them again. `kept` are the ids of the
-    passages that they have now.
+    They leave no tombstones: the turns may have them again.
     """
     if not turns:
         return []
-    connection, part = partition.connection, partition.id
-    ids = with_passages(connection, part, list(turns))
+    ids = with_passages(partition, list(turns))
     stale = [id_ for id_ in ids if id_ not in kept and id_ not in turns]
-    rows = doomed_among(connection, f"{DOOMED}{visible(rights)}", [part], stale)
-    delete_rows(partition, rows)
-    return [row.rid for row in rows]
+    return delete_memories(partition, stale, rights)
 
 
-def delete_rows(partition: PartitionWriter, found: Sequence[RowToDelete]) -> None:
-    """Delete memories and their history."""
+def delete_rows(partition: PartitionWriter, found: Sequence[RowToDelete]) -> list[int]:
+    """Delete memories and their history; return their rows."""
     for row in found:
         live = 1 if row.state == "live" else 0
         partition.change(row.rid, "d", live=-live, size=-row.size * live)
-    execute = partition.connection
-    execute_in(execute, "DELETE FROM mem WHERE rid IN", [], [row.rid for row in found])
+    connection, rids = partition.connection, [row.rid for row in found]
+    execute_in(connection, "DELETE FROM mem WHERE rid IN", [], rids)
     for table in ("hist", "replaced") if found else ():
         remaining = f"SELECT 1 FROM {table} WHERE part = ? LIMIT 1"
-        if execute.execute(remaining, (partition.id,)).fetchone():
+        if partition.execute(remaining, (partition.id,)).fetchone():
             past = f"DELETE FROM {table} WHERE part = ? AND id IN"
-            execute_in(execute, past, [partition.id], [row.id for row in found])
+            execute_in(connection, past, [partition.id], [row.id for row in found])
+    return rids
 
 
 def write_tombstones(
@@ -334,7 +314,7 @@ def write_tombstones(
 
 def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
     """Remove deleted turns from the buffers of sessions."""
-    execute = partition.connection.execute
+    execute = partition.execute
     any_row = "SELECT 1 FROM told WHERE part = ? AND event IS NOT NULL LIMIT 1"
     if not ids or execute(any_row, (partition.id,)).fetchone() is None:
         return
@@ -361,17 +341,15 @@ class ForgetUser(UserJob):
     # The change does not name quarantined memories that the caller does not see.
     rights: Rights = FULL
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
-        connection = partition.connection
-        part, review = partition.id, self.rights.review
+    def _write(self, partition: PartitionWriter) -> Change:
+        part = partition.id
         if not part:
             return partition.changed()
-        query = "SELECT rid, id, state FROM mem WHERE part = ?"
-        found = connection.execute(query, (part,)).fetchall()
-        delete_partition(connection, part)
-        named = [id_ for _, id_, state in found if review or state != QUARANTINED]
-        change = partition.changed(removed=[rid for rid, *_ in found], ids=named)
+        query = f"SELECT {TO_DELETE} FROM mem WHERE part = ?"
+        found = [RowToDelete(*row) for row in partition.execute(query, (part,))]
+        delete_partition(partition.connection, part)
+        named = _named(found, self.rights)
+        change = partition.changed(removed=[row.rid for row in found], ids=named)
         change.forgotten = True
         return change
 
@@ -415,12 +393,10 @@ class Sweep(UserJob):
     # Maximum number of memories per job, so that other writers get their turn.
     most: int
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
+    def _write(self, partition: PartitionWriter) -> Change:
         expired, removed = clear_away(partition, self.most)
-        _forget_past(partition)
+        _delete_expired_revisions(partition)
         delete_expired_items(partition)
-        partition.finish()
         return partition.changed(removed=removed, ids=expired)
 
 
@@ -429,20 +405,17 @@ def clear_away(
 ) -> tuple[list[str], list[int]]:
     """Delete memories past their TTL, and archive those past `valid_until`.
 
-    At most `most` of each; -1 is no limit. Returned are the ids of the deleted
-    memories, and the rows of all.
+    At most `most` of each. Returned are the ids of the deleted ones, and all rows.
     """
-    execute = partition.connection.execute
+    execute = partition.execute
     own = (partition.expiry_now, partition.id, most)
-    expired = [
-        RowToDelete(*row)
-        for row in execute(
-            "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
-            "INDEXED BY mem_ends WHERE expires_at <= ? AND part = ? LIMIT ?",
-            own,
-        ).fetchall()
-    ]
-    delete_rows(partition, expired)
+    found = execute(
+        f"SELECT {TO_DELETE} FROM mem INDEXED BY mem_ends "
+        "WHERE expires_at <= ? AND part = ? LIMIT ?",
+        own,
+    ).fetchall()
+    expired = [RowToDelete(*row) for row in found]
+    removed = delete_rows(partition, expired)
     ids = [row.id for row in expired]
     write_tombstones(partition, ids, "expired")
     lapsed = execute(
@@ -450,12 +423,11 @@ def clear_away(
         "AND part = ? AND state = 'live' LIMIT ?",
         own,
     ).fetchall()
-    removed = [row.rid for row in expired]
     return ids, removed + archive(partition, [rid for (rid,) in lapsed], "lapsed")
 
 
-def _forget_past(partition: PartitionWriter) -> None:
-    execute = partition.connection.execute
+def _delete_expired_revisions(partition: PartitionWriter) -> None:
+    execute = partition.execute
     over = "part = ? AND expires_at <= ?"
     own = (partition.id, partition.expiry_now)
     edits = execute(
@@ -481,36 +453,37 @@ _AT_ONCE = 500  # rows
 _PLAIN = "id >= char(1)"  # an id that is not hidden, and not a key
 _GONE = "NOT EXISTS (SELECT 1 FROM mem WHERE mem.part = {0}.part AND mem.id = {0}.{1})"
 
+_Hide = Callable[[int, str], str]  # of a partition and a name, under the user's key
+_EMPTY_USERS = (
+    "SELECT id, app, user FROM part WHERE app <> ? "
+    "AND NOT EXISTS (SELECT 1 FROM mem WHERE part = part.id) "
+    "AND NOT EXISTS (SELECT 1 FROM item WHERE part = part.id) "
+    "AND NOT EXISTS (SELECT 1 FROM trig WHERE part = part.id) "
+    "AND NOT EXISTS (SELECT 1 FROM told WHERE part = part.id AND event IS NOT NULL)"
+)
+
 
 def hide_what_is_gone(connection: Transaction, now: float) -> None:
     """Replace ids and names of deleted data by keyed digests, inside a transaction."""
     _hide_links(connection)
-    hidden = _Hiding(connection, now)
+    keys: dict[int, bytes] = {}
+
+    def hidden(part: int, name: str) -> str:
+        if is_hidden(name):
+            return name
+        if part not in keys:
+            keys[part] = make_key(connection, part, now)
+        return hide(keys[part], name)
+
     _hide_ids(connection, hidden)
     forget_waits(connection)
-    for part, app, user in _users_without_memories(connection):
+    for part, app, user in connection.execute(_EMPTY_USERS, (HIDDEN_APP,)).fetchall():
         _hide_user(connection, part, app, user, hidden)
     if is_counted(connection):  # and the names of apps without users
         connection.execute(
             "DELETE FROM fig WHERE part = 0 AND name IN (SELECT name FROM fig "
             "WHERE part = 0 GROUP BY name HAVING sum(parts) = 0)"
         )
-
-
-@dataclass(slots=True)
-class _Hiding:
-    """Hides names of a user under the user's key."""
-
-    _connection: Transaction
-    _now: float
-    _keys: dict[int, bytes] = field(default_factory=dict)
-
-    def __call__(self, part: int, name: str) -> str:
-        if is_hidden(name):
-            return name
-        if part not in self._keys:
-            self._keys[part] = make_key(self._connection, part, self._now)
-        return hide(self._keys[part], name)
 
 
 def _hide_links(connection: Transaction) -> None:
@@ -530,14 +503,11 @@ def _hide_links(connection: Transaction) -> None:
         if names is None:
             continue
         partition = PartitionWriter(connection, *names, create=False)
-        for entry in load_rows(connection, states, any_state=True):
-            state = states[entry.row.rid]
-            row = entry.row._replace(supersedes=None)
-            rewrite(partition, entry, row, was=state, state=state)
+        rewrite_rows(partition, states, lambda row: row._replace(supersedes=None))
         partition.finish()
 
 
-def _hide_ids(connection: Transaction, hidden: _Hiding) -> None:
+def _hide_ids(connection: Transaction, hidden: _Hide) -> None:
     """Hide the ids of deleted memories in tombstones, seen turns and recorded calls."""
     execute = connection.execute
     tombstones = f"SELECT part, id, at, why FROM tomb WHERE {_PLAIN} LIMIT {_AT_ONCE}"
@@ -581,27 +551,12 @@ def _hide_ids(connection: Transaction, hidden: _Hiding) -> None:
         if not gone:
             continue
         new_ids = [hidden(part, id_) if id_ in gone else id_ for id_ in known]
-        execute(
-            "UPDATE idem SET ids = ? WHERE part = ? AND key = ?",
-            (json.dumps(new_ids), part, key),
-        )
-
-
-def _users_without_memories(connection: Transaction) -> list[tuple[int, str, str]]:
-    found: list[tuple[int, str, str]] = connection.execute(
-        "SELECT id, app, user FROM part WHERE app <> ? "
-        "AND NOT EXISTS (SELECT 1 FROM mem WHERE part = part.id) "
-        "AND NOT EXISTS (SELECT 1 FROM item WHERE part = part.id) "
-        "AND NOT EXISTS (SELECT 1 FROM trig WHERE part = part.id) "
-        "AND NOT EXISTS ("
-        "SELECT 1 FROM told WHERE part = part.id AND event IS NOT NULL)",
-        (HIDDEN_APP,),
-    ).fetchall()
-    return found
+        statement = "UPDATE idem SET ids = ? WHERE part = ? AND key = ?"
+        execute(statement, (json.dumps(new_ids), part, key))
 
 
 def _hide_user(
-    connection: Transaction, part: int, app: str, user: str, hidden: _Hiding
+    connection: Transaction, part: int, app: str, user: str, hidden: _Hide
 ) -> None:
     """Hide a user's names, or delete the partition if it has no ids to recognise."""
     execute = connection.execute
@@ -621,7 +576,5 @@ def _hide_user(
     make_secret(connection)
     name = hidden_user(connection, app, user)
     assert name is not None
-    execute(
-        "UPDATE part SET app = ?, user = ?, crc = ?, snap = NULL WHERE id = ?",
-        (HIDDEN_APP, name, names_checksum(part, HIDDEN_APP, name), part),
-    )
+    query = "UPDATE part SET app = ?, user = ?, crc = ?, snap = NULL WHERE id = ?"
+    execute(query, (HIDDEN_APP, name, names_checksum(part, HIDDEN_APP, name), part))

@@ -32,14 +32,9 @@ from vecall.store.transaction import (
     set_fact,
     visible,
 )
-from vecall.store.writes.delete import (
-    DOOMED,
-    RowToDelete,
-    delete_rows,
-    doomed_among,
-    write_tombstones,
-)
+from vecall.store.writes.delete import delete_memories, write_tombstones
 from vecall.store.writes.partition_writer import (
+    MemoriesJob,
     PartitionWriter,
     Reason,
     State,
@@ -59,30 +54,17 @@ _ROW_BYTES = 200  # of a state change, with its log entry
 
 
 @dataclass(slots=True)
-class ArchiveMemories(UserJob):
+class ArchiveMemories(MemoriesJob):
     """Archives live memories of one user: they are stored, but not found."""
 
-    ids: Sequence[str]
     why: Reason = "archived"
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
-        connection = partition.connection
-        query = (
-            "SELECT rid FROM mem WHERE part = ? AND state = 'live'"
-            f"{visible(self.rights)} AND id IN"
-        )
-        ids = with_passages(connection, partition.id, self.ids)
-        found = select_in(connection, query, [partition.id], ids)
-        removed = archive(partition, [rid for (rid,) in found], self.why)
-        partition.finish()
-        return partition.changed(removed=removed)
-
-    @property
-    def estimated_bytes(self) -> int:
-        """About how many bytes the file grows by."""
-        return _ROW_BYTES * len(self.ids)
+    def _write(self, partition: PartitionWriter) -> Change:
+        ids = with_passages(partition, self.ids)
+        live = f" AND state = 'live'{visible(self.rights)}"
+        rids = [rid for (rid,) in partition.select_memories("rid", ids, live)]
+        return partition.changed(removed=archive(partition, rids, self.why))
 
 
 @dataclass(slots=True)
@@ -100,72 +82,49 @@ class RestoreMemory(UserJob):
     estimated_bytes: int = _ROW_BYTES
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition.
 
         NotFoundError: there is no such memory, or it has another state and is not a
         summary. ConflictError: the memory changed since `seen`.
         """
-        connection = partition.connection
-        doomed: list[RowToDelete] = []
-        self._check_seen(partition)
-        ids = [self.id]
+        ids, removed = [self.id], list[int]()
+        changed = f" AND state = ? AND updated_at <> ?{visible(self.rights)}"
+        if self.seen is not None and partition.select_memories(
+            "1", ids, changed, self.state, self.seen
+        ):
+            msg = "updated_at: the memory was changed since then; read it again"
+            raise ConflictError(msg)
         if self.state == "archived":  # a reviewer releases each passage that was read
-            ids = with_passages(connection, partition.id, ids)
+            ids = with_passages(partition, ids)
         written = bring_back(partition, ids, self.state, self.rights)
-        if not written and self.state == "archived" and self._sees_summary(partition):
-            folded = select_in(
-                connection,
-                "SELECT id FROM replaced WHERE part = ? AND why = 'folded' AND by IN",
-                [partition.id],
-                list(forms_of(connection, partition.id, [self.id])),
+        if not written and self.state == "archived" and not self._is_hidden(partition):
+            written = bring_back(
+                partition, self._folded(partition), "archived", self.rights
             )
-            ids = [id_ for (id_,) in folded]
-            written = bring_back(partition, ids, "archived", self.rights)
-            if written:
-                doomed = self._summary(partition)
+            if written:  # the summary may be made again
+                removed = delete_memories(partition, [self.id])
+                write_tombstones(partition, [self.id], "evicted")
         if not written:
             msg = f"memory_id: this user has no {self.state} memory of that id"
             raise NotFoundError(msg)
-        removed = [row.rid for row in doomed]
         rows = [entry.row for entry in written]
         newer = {row.supersedes: row.id for row in rows if row.supersedes is not None}
         removed += supersede(partition, newer, self.rights)
-        if self.bounds is not None:
-            removed += evict(partition, self.bounds, written)
-        partition.finish()
-        gone = set(removed)
-        indexed = [entry for entry in written if entry.row.rid not in gone]
-        return partition.changed(indexed, removed, [row.id for row in rows])
+        removed += evict(partition, self.bounds, written)
+        return partition.changed(written, removed, [row.id for row in rows])
 
-    def _check_seen(self, partition: PartitionWriter) -> None:
-        if self.seen is None:
-            return
-        changed = partition.connection.execute(
-            "SELECT 1 FROM mem WHERE part = ? AND id = ? AND state = ? "
-            f"AND updated_at <> ?{visible(self.rights)}",
-            (partition.id, self.id, self.state, self.seen),
-        )
-        if changed.fetchone():
-            msg = "updated_at: the memory was changed since then; read it again"
-            raise ConflictError(msg)
+    def _is_hidden(self, partition: PartitionWriter) -> bool:
+        """Whether the id is that of a memory that is hidden from the caller."""
+        found = partition.select_memories("trust, state", [self.id])
+        return any(not self.rights.sees(*each) for each in found)
 
-    def _sees_summary(self, partition: PartitionWriter) -> bool:
-        """Whether the id is not that of a memory that is hidden from the caller."""
-        if self.rights is FULL:
-            return True
-        found = partition.connection.execute(
-            "SELECT trust, state FROM mem WHERE part = ? AND id = ?",
-            (partition.id, self.id),
-        ).fetchone()
-        return found is None or self.rights.sees(*found)
-
-    def _summary(self, partition: PartitionWriter) -> list[RowToDelete]:
-        own = (partition.connection, DOOMED, [partition.id], [self.id])
-        doomed = doomed_among(*own)
-        delete_rows(partition, doomed)
-        write_tombstones(partition, [self.id], "evicted")  # it may be made again
-        return doomed
+    def _folded(self, partition: PartitionWriter) -> list[str]:
+        """The ids of the memories that the summary of this id replaced."""
+        query = "SELECT id FROM replaced WHERE part = ? AND why = 'folded' AND by IN"
+        forms = list(forms_of(partition.connection, partition.id, [self.id]))
+        found = select_in(partition.connection, query, [partition.id], forms)
+        return [id_ for (id_,) in found]
 
 
 @dataclass(slots=True)
@@ -179,23 +138,19 @@ class MergeMemories(UserJob):
     # Set by `run`: of each group the ids that it archived.
     merged: list[tuple[str, ...]] = field(default_factory=list)
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
-        connection = partition.connection
-        query = (
-            "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
-        )
+    def _write(self, partition: PartitionWriter) -> Change:
         written, removed = [], []
         self.merged = [()] * len(self.groups)
         for at, (survivor, others) in enumerate(self.groups):
             ids = [survivor, *others]
-            found = list(select_in(connection, query, [partition.id], ids))
+            live = " AND state = 'live'"
+            found = partition.select_memories("id, rid, hash", ids, live)
             if any(self.hashes[id_] != hash_ for id_, _, hash_ in found):
                 continue  # changed since the plan was made
             rids = {id_: rid for id_, rid, _ in found}
             if survivor not in rids or len(rids) < 2:
                 continue  # deleted since the plan was made
-            entries = load_rows(connection, rids.values())
+            entries = load_rows(partition.connection, rids.values())
             (stays,) = (entry for entry in entries if entry.row.id == survivor)
             rows = [entry.row for entry in entries]
             uses = sum(row.uses or 0 for row in rows)
@@ -216,7 +171,6 @@ class MergeMemories(UserJob):
             gone = [row.rid for row in rows if row.id != survivor]
             removed += archive(partition, gone, "merged", survivor)
             self.merged[at] = tuple(id_ for id_ in others if id_ in rids)
-        partition.finish()
         return partition.changed(written, removed)
 
     @property
@@ -240,8 +194,7 @@ class RecordSnapshot(UserJob):
     # as new is on record.
     is_recorded: bool = False
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
+    def _write(self, partition: PartitionWriter) -> Change:
         connection = partition.connection
         self.is_recorded = (
             partition.id == self.tag.part
@@ -270,9 +223,8 @@ def is_in_history(
     """
     if tag.seq >= seq:
         return (tag.seq, tag.head) == (seq, head)
-    known = connection.execute(
-        "SELECT head FROM chg WHERE part = ? AND seq = ?", (tag.part, tag.seq)
-    ).fetchone()
+    query = "SELECT head FROM chg WHERE part = ? AND seq = ?"
+    known = connection.execute(query, (tag.part, tag.seq)).fetchone()
     return known is not None and known[0] == tag.head
 
 
@@ -284,9 +236,8 @@ def newer_is_recorded(connection: Transaction, tag: SnapshotTag, header: bytes) 
     known = SnapshotTag.of_snapshot(header)
     if known is None or known.seq < tag.seq:
         return False
-    found = connection.execute(
-        "SELECT seq, head, snap FROM part WHERE id = ?", (tag.part,)
-    ).fetchone()
+    query = "SELECT seq, head, snap FROM part WHERE id = ?"
+    found = connection.execute(query, (tag.part,)).fetchone()
     if found is None or found[2] is None:
         return False
     return known.is_of(tag.uuid, tag.part, found[2], tag.model) and is_in_history(
@@ -327,14 +278,17 @@ class ExistingRow(NamedTuple):
 
 
 REST = "part, seq, hash, vec, model, crc"
-"""The columns of `mem` that a `Row` does not have, as `rest` gives them."""
+"""The columns of `mem` that a `Row` does not have, as `values_of_rest` gives them."""
 
 _PASSAGE_OF = attrgetter("passage_of")
 _compared = attrgetter(*COMPARED)
+_content_of = attrgetter(
+    *"author kind source trust text content meta importance".split()
+)
 _but_trust = attrgetter(*(name for name in COMPARED if name != "trust"))
 
 
-def rest(
+def values_of_rest(
     partition: PartitionWriter,
     row: Row,
     draft: Draft,
@@ -342,14 +296,9 @@ def rest(
     model: int | None,
 ) -> tuple[object, ...]:
     """Return the values of the columns named by `REST`."""
-    return (
-        partition.id,
-        partition.seq,
-        draft.hash,
-        vec,
-        None if vec is None else model,
-        checksum(row, vec),
-    )
+    model = None if vec is None else model
+    crc = checksum(row, vec)
+    return partition.id, partition.seq, draft.hash, vec, model, crc
 
 
 # Right after a file changed its model, the new vectors are still in vec_next.
@@ -363,7 +312,7 @@ STORED = (
 """The query of `find_stored`."""
 
 ANY_CORRECTED = "SELECT 1 FROM hist WHERE part = ? AND op = 'edit' LIMIT 1"
-"""The first query of `corrected`."""
+"""The first query of `corrected_digests`."""
 
 
 def find_stored(
@@ -416,11 +365,9 @@ def same_content(draft: Draft, old: ExistingRow) -> bool:
 def is_noop(
     draft: Draft, old: ExistingRow, expires_at: float | None, *, exact: bool
 ) -> bool:
-    """Whether writing the draft would change nothing.
+    """Whether writing the draft would change nothing; a damaged row is rewritten.
 
-    An archived memory that is added again unchanged stays archived, and a quarantined
-    one stays quarantined. A damaged one is rewritten. With `exact`, a draft without
-    `valid_until` removes the stored one.
+    With `exact`, a draft without `valid_until` removes the stored one.
     """
     row = old.row
     if old.state == "quarantined" and not old.is_whole():
@@ -444,27 +391,11 @@ def row_of(
     draft: Draft, rid: int, pos: float | None, now: float, expires_at: float | None
 ) -> Row:
     """Return the row of a new memory."""
-    return Row(
-        rid,
-        draft.id,
-        draft.session,
-        draft.event,
-        pos,
-        draft.ts,
-        now,
-        expires_at,
-        draft.author,
-        draft.kind,
-        draft.source,
-        draft.trust,
-        draft.text,
-        draft.content,
-        draft.meta,
-        draft.importance,
-        valid_until=draft.valid_until,
-        supersedes=draft.supersedes,
-        updated_at=now,
-    )
+    place = (draft.id, draft.session, draft.event, pos, draft.ts, now, expires_at)
+    ends = (draft.valid_until, draft.supersedes)
+    uses = last_used = None
+    content = _content_of(draft)
+    return Row._make((rid, *place, *content, uses, last_used, *ends, now))
 
 
 def row_merged(
@@ -497,11 +428,7 @@ def append_history(
     operation: str,
     default_ttl: float | None,
 ) -> None:
-    """Store the revision that an update overwrites, unless it is damaged.
-
-    The operation is "update" by a later ingest, or "edit" by a correction. The default
-    TTL is for drafts without a `revision_ttl`.
-    """
+    """Store the revision that an "update" or "edit" overwrites, unless damaged."""
     if same_content(draft, old):
         return
     old_fields = {name: getattr(old.row, name) for name in COMPARED}
@@ -510,7 +437,7 @@ def append_history(
             return
         old_fields["state"] = old.state
     ttl = default_ttl if draft.revision_ttl is None else draft.revision_ttl
-    partition.connection.execute(
+    partition.execute(
         "INSERT INTO hist (part, id, seq, at, op, old, expires_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
@@ -525,7 +452,7 @@ def append_history(
     )
 
 
-def corrected(
+def corrected_digests(
     connection: Transaction, part: int, ids: Sequence[str]
 ) -> dict[str, set[str]]:
     """Return digests of the revisions that corrections overwrote, by memory id."""
@@ -544,16 +471,12 @@ def shorten_digests(connection: Transaction) -> None:
     A short digest still prevents an older copy of a session from undoing a correction.
     One in 65,536 other texts is refused with it.
     """
-    rows = connection.execute(
-        "SELECT part, id, seq, old FROM hist WHERE op = 'edit' AND old LIKE ?",
-        ('{"digest%',),
-    ).fetchall()
+    query = "SELECT part, id, seq, old FROM hist WHERE op = 'edit' AND old LIKE ?"
+    rows = connection.execute(query, ('{"digest%',)).fetchall()
     for *key, old in rows:
         short = json.dumps({"digest": digest_of_old(old)[:SHORT]})
-        connection.execute(
-            "UPDATE hist SET old = ? WHERE part = ? AND id = ? AND seq = ?",
-            (short, *key),
-        )
+        statement = "UPDATE hist SET old = ? WHERE part = ? AND id = ? AND seq = ?"
+        connection.execute(statement, (short, *key))
 
 
 # Leaves out the drafts of a call that are not stored.
@@ -577,14 +500,13 @@ def leave_out_deleted(
     """
     back: set[str] = set()
     left_out: dict[str, Away] = {}
-    connection = partition.connection
-    ids = list(drafts)
-    for id_, form, why in tombstones(connection, partition.id, ids, keys):
+    own = (partition.connection, partition.id)
+    for id_, form, why in tombstones(*own, list(drafts), keys):
         draft = drafts.get(id_)
         if draft is None:
             continue
         if restore or (not draft.ordered and (again or why is not None)):
-            connection.execute(
+            partition.execute(
                 "DELETE FROM tomb WHERE part = ? AND id = ?", (partition.id, form)
             )
             back.add(id_)
@@ -627,10 +549,10 @@ class HiddenRows(NamedTuple):
     deleted: list[int]  # the rows of expired ones
 
 
-NONE = HiddenRows({}, {}, [], [])
+NOTHING_HIDDEN = HiddenRows({}, {}, [], [])
 
 
-def set_aside(
+def set_hidden_aside(
     partition: PartitionWriter,
     drafts: dict[str, Draft],
     stored: dict[str, ExistingRow],
@@ -638,11 +560,9 @@ def set_aside(
     edit: bool,
     restore: bool,
 ) -> HiddenRows:
-    """Remove the memories that a caller does not see from `stored`.
+    """Remove the memories that a caller does not see, and drafts whose ids are taken.
 
-    Drafts whose ids are taken are removed from `drafts`. With `edit`, drafts correct
-    memories: a hidden one does not exist. With `restore`, expired turns are stored
-    again.
+    With `edit`, a hidden memory does not exist. With `restore`, expired turns return.
     """
     hidden = HiddenRows({}, {}, [], [])
     now = partition.expiry_now
@@ -656,9 +576,7 @@ def set_aside(
         if edit:
             continue
         if old.has_expired(now):
-            size = len(row.text.encode())
-            delete_rows(partition, [RowToDelete(row.rid, id_, size, old.state)])
-            hidden.deleted.append(row.rid)
+            hidden.deleted.extend(delete_memories(partition, [id_]))
         elif same_content(draft, old):
             hidden.same[id_] = old
         elif rights.trusts(row.trust):
@@ -677,11 +595,9 @@ def taken_ids(
     """Return those of `ids` that memories below the caller's floor have."""
     if not rights.has_floor:
         return []
-    found = select_in(
-        partition.connection,
-        "SELECT id FROM mem WHERE part = ? AND coalesce(expires_at, 9e99) > ? "
-        f"AND NOT coalesce(1 = 1{above_floor(rights)}, 1 = 0) AND id IN",
-        [partition.id, partition.expiry_now],
-        ids,
+    below = (
+        " AND coalesce(expires_at, 9e99) > ? "
+        f"AND NOT coalesce(1 = 1{above_floor(rights)}, 1 = 0)"
     )
+    found = partition.select_memories("id", ids, below, partition.expiry_now)
     return [id_ for (id_,) in found]

@@ -28,7 +28,7 @@ from vecall.store.transaction import (
     require_active,
     set_fact,
 )
-from vecall.store.writes.partition_writer import PartitionWriter, UserJob
+from vecall.store.writes.partition_writer import NO_USER, PartitionWriter, UserJob
 
 # Stores vectors for memories that were added before the file had a model.
 
@@ -41,24 +41,20 @@ class SetVectors(UserJob):
     vectors: Sequence[bytes]  # one vector each, float32 little-endian
     model: int  # number of the embedding model
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
-        connection = partition.connection
-        require_active(connection, self.model)
-        now = _current(connection, self.rows)
+    def _write(self, partition: PartitionWriter) -> Change:
+        require_active(partition.connection, self.model)
+        now = _current_rows(partition.connection, self.rows)
         written = []
         for stored, vec in zip(self.rows, self.vectors, strict=True):
             row = now.get(stored.row.rid)
             if row is None or embedded_part(row) != embedded_part(stored.row):
                 continue
             partition.change(row.rid, "u")
-            crc = checksum(row, vec)
-            connection.execute(
+            partition.execute(
                 "UPDATE mem SET vec = ?, model = ?, crc = ?, seq = ? WHERE rid = ?",
-                (vec, self.model, crc, partition.seq, row.rid),
+                (vec, self.model, checksum(row, vec), partition.seq, row.rid),
             )
             written.append(RowWithVector(row, vec, self.model))
-        partition.finish()
         return partition.changed(written)
 
     @property
@@ -67,7 +63,7 @@ class SetVectors(UserJob):
         return sum(map(len, self.vectors))
 
 
-def _current(
+def _current_rows(
     connection: Transaction, rows: Sequence[RowWithVector], *, any_state: bool = False
 ) -> dict[int, Row]:
     """Return the rows as they are now, by number."""
@@ -82,7 +78,6 @@ def embedded_part(row: Row) -> tuple[str | None, str]:
 
 
 _MOVED_AT_ONCE = 500
-_NO_USER = Change("", "", 0, 0, 0)
 
 
 def migrating_model(connection: Transaction) -> EmbeddingModel | None:
@@ -109,7 +104,7 @@ def begin_migration(
         msg = "the file's last change of model is not finished yet; try again"
         raise ConflictError(msg)
     known = migrating_model(connection)
-    if known is not None and _is_same_model(known, candidate):
+    if known is not None and known._replace(id=candidate.id) == candidate:
         return known
     # The old model's row stays, so that its number is not reused: another process may
     # still be migrating to it.
@@ -132,10 +127,6 @@ def require_migrating(connection: Transaction, model: int) -> None:
     if migrating is None or migrating.id != model:
         msg = "the file is being moved to another model by another process"
         raise ConflictError(msg)
-
-
-def _is_same_model(a: EmbeddingModel, b: EmbeddingModel) -> bool:
-    return (a.name, a.dim, a.fingerprint) == (b.name, b.dim, b.fingerprint)
 
 
 def to_be_embedded(
@@ -179,8 +170,8 @@ class PutNextVectors:
         """Do it inside a transaction."""
         migrating = migrating_model(connection)
         if migrating is None or migrating.id != self.model:
-            return _NO_USER  # another process finished or abandoned the migration
-        now = _current(connection, self.rows, any_state=True)
+            return NO_USER  # another process finished or abandoned the migration
+        now = _current_rows(connection, self.rows, any_state=True)
         for stored, vec in zip(self.rows, self.vectors, strict=True):
             row = now.get(stored.row.rid)
             if row is None:
@@ -188,10 +179,8 @@ class PutNextVectors:
             same = embedded_part(row) == embedded_part(stored.row)
             if same and vec is None:
                 connection.execute("DELETE FROM vec_next WHERE rid = ?", (row.rid,))
-                connection.execute(
-                    "UPDATE mem SET vec = NULL, model = NULL, crc = ? WHERE rid = ?",
-                    (checksum(row, None), row.rid),
-                )
+                query = "UPDATE mem SET vec = NULL, model = NULL, crc = ? WHERE rid = ?"
+                connection.execute(query, (checksum(row, None), row.rid))
                 continue
             connection.execute(
                 "INSERT INTO vec_next (rid, model, vec, crc) "
@@ -205,7 +194,7 @@ class PutNextVectors:
                 "WHERE key = 'reembed_cursor'",
                 (self.cursor,),
             )
-        return _NO_USER
+        return NO_USER
 
 
 @dataclass(slots=True)
@@ -218,18 +207,14 @@ class SwitchModels:
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
-        self.done = self._switched(connection, self.model.id)
-        return _NO_USER
-
-    @staticmethod
-    def _switched(connection: Transaction, model: int) -> bool:
-        active = active_model(connection)
-        if active is not None and active.id == model:
-            return True
+        active, model = active_model(connection), self.model.id
+        self.done = active is not None and active.id == model
+        if self.done:
+            return NO_USER
         require_migrating(connection, model)
         rows, cursor = to_be_embedded(connection, 1)
         if rows or cursor is not None:
-            return False
+            return NO_USER
         # The remaining entries without a vector belong to deleted or damaged rows.
         connection.execute("DELETE FROM vec_next WHERE vec = x''")
         connection.execute("UPDATE model SET state = 'retired' WHERE state = 'active'")
@@ -237,7 +222,8 @@ class SwitchModels:
         connection.execute("DELETE FROM meta WHERE key = 'reembed_cursor'")
         # The snapshots contain the old vectors.
         connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
-        return True
+        self.done = True
+        return NO_USER
 
 
 def unmoved_vectors(connection: Transaction) -> bool:
@@ -259,15 +245,11 @@ class MoveVectors:
         """Do it inside a transaction."""
         active = active_model(connection)
         if active is None:
-            return _NO_USER
-        rows = connection.execute(
-            "SELECT rid, vec, model, crc FROM vec_next WHERE model = ? LIMIT ?",
-            (active.id, _MOVED_AT_ONCE),
-        ).fetchall()
+            return NO_USER
+        query = "SELECT rid, vec, model, crc FROM vec_next WHERE model = ? LIMIT ?"
+        rows = connection.execute(query, (active.id, _MOVED_AT_ONCE)).fetchall()
         for rid, vec, model, crc in rows:
-            connection.execute(
-                "UPDATE mem SET vec = ?, model = ?, crc = ? WHERE rid = ?",
-                (vec, model, crc, rid),
-            )
+            statement = "UPDATE mem SET vec = ?, model = ?, crc = ? WHERE rid = ?"
+            connection.execute(statement, (vec, model, crc, rid))
             connection.execute("DELETE FROM vec_next WHERE rid = ?", (rid,))
-        return _NO_USER
+        return NO_USER

@@ -8,12 +8,14 @@ sequence number of its insertion, so it is never reused, not even after a deleti
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, nextafter
-from typing import Literal, NamedTuple
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple
 
 from vecall.clock import ExpiryClock
+from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError, LimitExceededError, NotFoundError
 from vecall.filters.rights import FULL, Rights
 from vecall.store.names import tombstones
@@ -44,6 +46,7 @@ _ROW_BITS = 32
 _MIN_LOGGED = 2_048  # changes; a reader further behind reloads the partition
 _LOGGED_SHARE = 2  # one change is logged per so many live memories, for snapshots
 _MAX_SEQ = (1 << _ROW_BITS) - 1
+_CHANGE_BYTES = 200  # of a changed row, with its log entry
 
 
 NEXT_VECTORS = (
@@ -71,6 +74,7 @@ class PartitionWriter:
         `ahead` are the reads that follow.
         """
         self.connection = connection
+        self.execute = connection.execute
         self.app = app
         self.user = user
         expiry_clock = ExpiryClock.of(connection)
@@ -101,10 +105,8 @@ class PartitionWriter:
         """Restore the user's names if a purge hid them."""
         if self._is_hidden:
             names = (self.app, self.user)
-            self.connection.execute(
-                "UPDATE part SET app = ?, user = ?, crc = ? WHERE id = ?",
-                (*names, names_checksum(self.id, *names), self.id),
-            )
+            query = "UPDATE part SET app = ?, user = ?, crc = ? WHERE id = ?"
+            self.execute(query, (*names, names_checksum(self.id, *names), self.id))
             self._is_hidden = False
 
     def change(self, rid: int, op: str, *, live: int = 0, size: int = 0) -> int:
@@ -158,12 +160,9 @@ class PartitionWriter:
         )
         self._revise_next_vectors()
         if self.seq // _MIN_LOGGED != self.seq_before // _MIN_LOGGED:
-            live = self._live_before + self._live
-            change_limit = max(_MIN_LOGGED, live // _LOGGED_SHARE)
-            self.connection.execute(
-                "DELETE FROM chg WHERE part = ? AND seq <= ?",
-                (self.id, self.seq - change_limit),
-            )
+            change_limit = max(_MIN_LOGGED, self.live // _LOGGED_SHARE)
+            query = "DELETE FROM chg WHERE part = ? AND seq <= ?"
+            self.execute(query, (self.id, self.seq - change_limit))
 
     def changed(
         self,
@@ -171,36 +170,45 @@ class PartitionWriter:
         removed: Sequence[int] = (),
         ids: Sequence[str] = (),
     ) -> Change:
-        """Return the change of this transaction, for the engine and the caller."""
-        return Change(
-            self.app,
-            self.user,
-            self.id,
-            self.seq_before,
-            self.seq,
-            stored,
-            removed,
-            ids,
-            head_before=self.head_before,
-            head=self.head,
-        )
+        """Finish, and return the change of this transaction, for engine and caller.
+
+        Stored rows that were removed afterwards are left out.
+        """
+        if self._changes:
+            self.finish()
+        if gone := set(removed):
+            stored = [entry for entry in stored if entry.row.rid not in gone]
+        own = (self.app, self.user, self.id, self.seq_before, self.seq)
+        before, head = self.head_before, self.head
+        return Change(*own, stored, removed, ids, head_before=before, head=head)
+
+    def select_memories(
+        self, columns: str, ids: Collection[str], condition: str = "", *values: object
+    ) -> list[Any]:
+        """Return columns of the memories with some ids that meet an "AND ..."."""
+        query = f"SELECT {columns} FROM mem WHERE part = ?{condition} AND id IN"
+        return list(select_in(self.connection, query, [self.id, *values], list(ids)))
 
     def _revise_next_vectors(self) -> None:
         """Drop vectors that a model migration prepared for rows that have changed."""
-        coming, any_left = self.connection.execute(NEXT_VECTORS).fetchone()
+        coming, any_left = self.execute(NEXT_VECTORS).fetchone()
         if coming is None and not any_left:
             return
         for _, _, rid, op in self._changes:
             if coming is None or op == "d":
-                self.connection.execute("DELETE FROM vec_next WHERE rid = ?", (rid,))
+                self.execute("DELETE FROM vec_next WHERE rid = ?", (rid,))
             elif op != "m":  # a usage change keeps the prepared vector
                 # An entry without a vector: the row has to be embedded.
-                self.connection.execute(
+                self.execute(
                     "INSERT INTO vec_next (rid, model, vec) VALUES (?, ?, x'') "
                     "ON CONFLICT (rid) DO UPDATE SET model = excluded.model, "
                     "vec = excluded.vec, crc = NULL",
                     (rid, coming),
                 )
+
+
+NO_USER = Change("", "", 0, 0, 0)
+"""The change of a job that changes no user's memories."""
 
 
 @dataclass(slots=True)
@@ -217,13 +225,24 @@ class UserJob:
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
-        return self.write(
-            PartitionWriter(connection, self.app, self.user, create=False)
-        )
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        return self._write(partition)
 
-    def write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition, which may not exist."""
         raise NotImplementedError
+
+
+@dataclass(slots=True)
+class MemoriesJob(UserJob):
+    """A write of some memories of one user, which changes no text."""
+
+    ids: Sequence[str]  # their ids
+
+    @property
+    def estimated_bytes(self) -> int:
+        """About how many bytes the file grows by, with the log."""
+        return _CHANGE_BYTES * len(self.ids)
 
 
 # Finds the passages of turns whose texts were too long for one memory.
@@ -236,15 +255,15 @@ _FIND = (
 )
 
 
-def with_passages(connection: Transaction, part: int, ids: Sequence[str]) -> list[str]:
+def with_passages(partition: PartitionWriter, ids: Sequence[str]) -> list[str]:
     """Return ids of turns, and those of their other passages that are stored."""
     found = list(ids)
     bounds = [passages_from(id_) for id_ in ids]
     for start in range(0, len(bounds), _AT_ONCE):
         some = bounds[start : start + _AT_ONCE]
-        rows, values = given_rows(connection, "given (low, high)", some)
-        others = connection.execute(f"{rows} {_FIND}", (*values, part)).fetchall()
-        found += [id_ for (id_,) in others]
+        rows, values = given_rows(partition.connection, "given (low, high)", some)
+        others = partition.execute(f"{rows} {_FIND}", (*values, partition.id))
+        found += [id_ for (id_,) in others.fetchall()]
     return list(dict.fromkeys(found))
 
 
@@ -264,6 +283,17 @@ Reason = Literal["superseded", "merged", "folded", "lapsed", "archived"]
 `valid_until` passed; or a caller archived it."""
 
 
+_CHANGEABLE = (
+    "pos uses last_used valid_until supersedes updated_at importance expires_at"
+).split()
+_changeable = attrgetter(*_CHANGEABLE)
+_REWRITE = (
+    "UPDATE mem SET pos = ?, uses = ?, last_used = ?, valid_until = ?, "
+    "supersedes = ?, updated_at = ?, importance_prior = ?, expires_at = ?, "
+    "state = ?, seq = ?, vec = ?, model = ?, crc = ? WHERE rid = ?"
+)
+
+
 def rewrite(
     partition: PartitionWriter,
     stored: RowWithVector,
@@ -276,28 +306,25 @@ def rewrite(
     live = int(state == "live") - int(was == "live")
     size = len(row.text.encode()) * live
     partition.change(row.rid, "u", live=live, size=size)
-    partition.connection.execute(
-        "UPDATE mem SET pos = ?, uses = ?, last_used = ?, valid_until = ?, "
-        "supersedes = ?, updated_at = ?, importance_prior = ?, expires_at = ?, "
-        "state = ?, seq = ?, vec = ?, model = ?, crc = ? WHERE rid = ?",
-        (
-            row.pos,
-            row.uses,
-            row.last_used,
-            row.valid_until,
-            row.supersedes,
-            row.updated_at,
-            row.importance,
-            row.expires_at,
-            state,
-            partition.seq,
-            stored.vec,
-            stored.model,
-            checksum(row, stored.vec),
-            row.rid,
-        ),
-    )
-    return RowWithVector(row, stored.vec, stored.model)
+    vec, model = stored.vec, stored.model
+    values = (partition.seq, vec, model, checksum(row, vec), row.rid)
+    partition.execute(_REWRITE, (*_changeable(row), state, *values))
+    return RowWithVector(row, vec, model)
+
+
+def rewrite_rows(
+    partition: PartitionWriter,
+    states: Mapping[int, State],
+    change: Callable[[Row], Row],
+) -> list[RowWithVector]:
+    """Change rows, which keep their states; return the live ones that differ."""
+    written = []
+    for stored in in_slices(load_rows(partition.connection, states, any_state=True)):
+        row, state = change(stored.row), states[stored.row.rid]
+        if row != stored.row:
+            entry = rewrite(partition, stored, row, was=state, state=state)
+            written += [entry] if state == "live" else []
+    return written
 
 
 def archive(
@@ -323,25 +350,20 @@ def archive(
 def supersede(
     partition: PartitionWriter, newer: Mapping[str, str], rights: Rights = FULL
 ) -> list[int]:
-    """Archive memories that newer ones supersede; return the rows that were live.
+    """Archive memories that newer ones supersede, by their ids; return the live rows.
 
-    `newer` has the id of the newer memory, by the id of the older one. NotFoundError:
-    the user never had a memory with an older id.
+    NotFoundError: the user never had a memory with an older id.
     """
-    older = list(newer)
-    connection = partition.connection
-    seen = visible(rights)
-    query = f"SELECT id FROM mem WHERE part = ?{seen} AND id IN"
-    known = {id_ for (id_,) in select_in(connection, query, [partition.id], older)}
+    older, connection, seen = list(newer), partition.connection, visible(rights)
+    known = {id_ for (id_,) in partition.select_memories("id", older, seen)}
     known.update(id_ for id_, *_ in tombstones(connection, partition.id, older))
     if not known.issuperset(older):
         raise NotFoundError("supersedes: this user has no such memory")
-    query = f"SELECT id, rid FROM mem WHERE part = ? AND state = 'live'{seen} AND id IN"
-    ids = with_passages(connection, partition.id, older)
-    live = select_in(partition.connection, query, [partition.id], ids)
+    ids = with_passages(partition, older)
+    live = partition.select_memories("id, rid", ids, f" AND state = 'live'{seen}")
     turns = {passages_from(id_)[0]: id_ for id_ in older}
     removed = []
-    for id_, rid in list(live):
+    for id_, rid in live:
         of = id_ if id_ in newer else turns[id_[: id_.find(".") + 1]]
         removed += archive(partition, [rid], "superseded", newer[of])
     return removed
@@ -350,37 +372,26 @@ def supersede(
 def bring_back(
     partition: PartitionWriter, ids: Sequence[str], state: State, rights: Rights = FULL
 ) -> list[RowWithVector]:
-    """Make memories of one state live, except for damaged and hidden ones.
-
-    A `valid_until` that has passed is removed. Their order is that of storing.
-    """
-    found = select_in(
-        partition.connection,
-        "SELECT rid, state FROM mem WHERE part = ? AND state = ? "
-        f"AND coalesce(expires_at, 9e99) > ?{visible(rights)} AND id IN",
-        [partition.id, state, partition.expiry_now],
-        ids,
-    )
+    """Make memories of one state live, but no damaged or hidden ones; oldest first."""
+    lasting = f" AND state = ? AND coalesce(expires_at, 9e99) > ?{visible(rights)}"
+    found = partition.select_memories("rid", ids, lasting, state, partition.expiry_now)
     query = (
         "SELECT id FROM replaced WHERE part = ? AND why IN ('superseded', 'lapsed') "
         "AND id IN"
     )
     ended = select_in(partition.connection, query, [partition.id], ids)
     over = {id_ for (id_,) in ended}
-    states: dict[int, State] = dict(found)
+    rids = [rid for (rid,) in found]
     written = []
-    loaded = load_rows(partition.connection, states, any_state=True)
+    loaded = load_rows(partition.connection, rids, any_state=True)
     for entry in sorted(loaded, key=lambda entry: entry.row.rid):
         row = entry.row._replace(updated_at=partition.after(entry.row.updated_at))
         end = row.valid_until
         if row.id in over or (end is not None and end <= partition.expiry_now):
             row = row._replace(valid_until=None)
-        written.append(rewrite(partition, entry, row, was=states[row.rid]))
-    for entry in written:
-        partition.connection.execute(
-            "DELETE FROM replaced WHERE part = ? AND id = ?",
-            (partition.id, entry.row.id),
-        )
+        written.append(rewrite(partition, entry, row, was=state))
+        own = (partition.id, row.id)
+        partition.execute("DELETE FROM replaced WHERE part = ? AND id = ?", own)
     return written
 
 
@@ -388,20 +399,9 @@ def rewrite_positions(
     partition: PartitionWriter, moved: Mapping[str, float], but: Container[str]
 ) -> list[RowWithVector]:
     """Change only the positions of turns, but of some; return the live ones."""
-    query = "SELECT rid, id, state FROM mem WHERE part = ? AND id IN"
     ids = [id_ for id_ in moved if id_ not in but]
-    found = select_in(partition.connection, query, [partition.id], ids)
-    known: dict[int, tuple[str, State]] = {
-        rid: (id_, state) for rid, id_, state in found
-    }
-    written = []
-    for entry in load_rows(partition.connection, known, any_state=True):
-        id_, state = known[entry.row.rid]
-        row = entry.row._replace(pos=moved[id_])
-        row_written = rewrite(partition, entry, row, was=state, state=state)
-        if state == "live":
-            written.append(row_written)
-    return written
+    states = dict(partition.select_memories("rid, state", ids))
+    return rewrite_rows(partition, states, lambda row: row._replace(pos=moved[row.id]))
 
 
 def rows_to_fold(
@@ -411,8 +411,7 @@ def rows_to_fold(
 
     None if one of them has changed or is not live any more.
     """
-    query = "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
-    found = list(select_in(partition.connection, query, [partition.id], list(fold)))
+    found = partition.select_memories("id, rid, hash", fold, " AND state = 'live'")
     same = all(fold[id_] == hash_ for id_, _, hash_ in found)
     return [rid for _, rid, _ in found] if same and len(found) >= len(fold) else None
 
@@ -435,29 +434,27 @@ class Waits(NamedTuple):
 
 def waits_of(partition: PartitionWriter) -> Waits:
     """Return the current counts of a user."""
-    known = _known(partition)
+    known = _stored_waits(partition)
     if known is not None:
         return known
-    counted = partition.connection.execute(
+    counted = partition.execute(
         "SELECT count(*), coalesce(sum(length(CAST(event AS BLOB))), 0) FROM told "
         "WHERE part = ? AND event IS NOT NULL",
         (partition.id,),
     ).fetchone()
     waits = Waits(*counted)
-    partition.connection.execute(
-        "INSERT INTO trig (part, session, kind, state) VALUES (?, '', 'waits', ?)",
-        (partition.id, json.dumps(waits)),
-    )
+    query = "INSERT INTO trig (part, session, kind, state) VALUES (?, '', 'waits', ?)"
+    partition.execute(query, (partition.id, json.dumps(waits)))
     return waits
 
 
 def add_waits(partition: PartitionWriter, more: Waits) -> None:
     """Add a change to the counts of a user."""
-    known = _known(partition)
+    known = _stored_waits(partition)
     if known is not None and more.turns:
-        now = Waits(known.turns + more.turns, known.nbytes + more.nbytes)
-        partition.connection.execute(
-            f"UPDATE trig SET state = ? WHERE {_ROW}", (json.dumps(now), partition.id)
+        now = json.dumps((known.turns + more.turns, known.nbytes + more.nbytes))
+        partition.execute(
+            f"UPDATE trig SET state = ? WHERE {_ROW}", (now, partition.id)
         )
 
 
@@ -466,10 +463,9 @@ def forget_waits(connection: Transaction) -> None:
     connection.execute("DELETE FROM trig WHERE kind = 'waits'")
 
 
-def _known(partition: PartitionWriter) -> Waits | None:
-    found = partition.connection.execute(
-        f"SELECT state FROM trig WHERE {_ROW}", (partition.id,)
-    ).fetchone()
+def _stored_waits(partition: PartitionWriter) -> Waits | None:
+    query = f"SELECT state FROM trig WHERE {_ROW}"
+    found = partition.execute(query, (partition.id,)).fetchone()
     if found is None:
         return None
     counts = stored_list(found[0])

@@ -14,21 +14,21 @@ from vecall.errors import LimitExceededError
 from vecall.filters.rights import FULL, Rights
 from vecall.limits import Eviction
 from vecall.ranking.options import DAY, DEFAULT_PRIOR, weight_of
-from vecall.store.queries.partition_reads import END, load_rows
+from vecall.store.queries.partition_reads import END, TIME, load_rows
 from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
-from vecall.store.transaction import Transaction, select_in, visible
+from vecall.store.transaction import select_in, visible
 from vecall.store.writes.delete import (
+    TO_DELETE,
     RowToDelete,
     clear_away,
     delete_rows,
     write_tombstones,
 )
 from vecall.store.writes.partition_writer import (
+    MemoriesJob,
     PartitionWriter,
-    State,
-    UserJob,
     Waits,
-    rewrite,
+    rewrite_rows,
     waits_of,
 )
 
@@ -44,7 +44,6 @@ _LEVELS = 3  # of priors, each with its own age limit, besides one that has none
 _DAYS = 4_000_000  # more than from the year 1 to the year 9999
 _KNOWN = 10_000  # cached weights
 _PRIOR = f"coalesce(importance_prior, {DEFAULT_PRIOR})"
-_TIME = "coalesce(ts, created_at)"
 
 
 class _Lightest:
@@ -113,11 +112,16 @@ class _Lightest:
         return [rid for _, rid in nsmallest(self._limit, self._rows)]
 
 
+_LIVE = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
+
+
+def _own_row_numbers(partition: PartitionWriter) -> tuple[int, int]:
+    return partition.id << 32, (partition.id << 32) | 0xFFFFFFFF
+
+
 def lowest_value(partition: PartitionWriter, limit: int) -> list[int]:
     """Return the `limit` live rows of a user of lowest importance, in that order."""
-    execute = partition.connection.execute
-    own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
-    live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
+    execute, own, live = partition.execute, _own_row_numbers(partition), _LIVE
     (begin,) = execute(f"SELECT min(rid) {live}", own).fetchone()
     (last,) = execute(f"SELECT max(rid) {live}", own).fetchone()
     lightest = _Lightest(partition.now, limit)
@@ -129,8 +133,8 @@ def lowest_value(partition: PartitionWriter, limit: int) -> list[int]:
         end = min(begin + span - 1, last)
         heavier = lightest.heavier()
         found = execute(
-            f"SELECT rid, {_PRIOR}, uses, {_TIME} {live}"
-            + f" AND NOT ({_PRIOR} >= ? AND {_TIME} >= ?)" * len(heavier),
+            f"SELECT rid, {_PRIOR}, uses, {TIME} {live}"
+            + f" AND NOT ({_PRIOR} >= ? AND {TIME} >= ?)" * len(heavier),
             (begin, end, *(value for pair in heavier for value in pair)),
         )
         while rows := found.fetchmany(_IN_A_SLICE):
@@ -142,7 +146,6 @@ def lowest_value(partition: PartitionWriter, limit: int) -> list[int]:
 
 _ALL = 1 << 62
 _MORE = 16  # extra rows that are read when the byte limit is exceeded
-_OLDEST = "coalesce(ts, created_at)"  # the expression of the index mem_old
 _LAST_TOUCHED = "max(created_at, updated_at, coalesce(last_used, 0))"
 _AT_ONCE = 100  # without an index, evict this fraction (1/100) of the quota in addition
 
@@ -165,7 +168,7 @@ class UserQuota(NamedTuple):
 
 def evict(
     partition: PartitionWriter,
-    bounds: UserQuota,
+    bounds: UserQuota | None,
     written: Sequence[RowWithVector],
     more: Waits = Waits(),  # noqa: B008 it cannot be changed
 ) -> list[int]:
@@ -175,6 +178,8 @@ def evict(
     are never evicted; `more` is their growth, negative if they shrank.
     LimitExceededError: the quota is exceeded, and eviction cannot meet it.
     """
+    if bounds is None:
+        return []
     waits = waits_of(partition)
     if not any(bounds.exceeded_by(partition, waits)):
         return []
@@ -188,9 +193,8 @@ def evict(
         raise _quota_exceeded_error(bounds, count, size, waits)
     new = {entry.row.rid for entry in written}
     doomed = _rows_to_evict(partition, bounds, new, count, size)
-    delete_rows(partition, doomed)
+    gone = delete_rows(partition, doomed)
     write_tombstones(partition, [row.id for row in doomed], "evicted")
-    gone = [row.rid for row in doomed]
     left = bounds.exceeded_by(partition, waits)
     if waits.turns and (any(left) or not new.isdisjoint(gone)):
         # Buffered turns leave no room for the new memories.
@@ -217,8 +221,7 @@ def _rows_to_evict(
 ) -> list[RowToDelete]:
     """The rows to evict: at least `count` rows and `size` bytes, new ones last.
 
-    Without an index on the order, every memory has to be read. To make that rare, a
-    hundredth of the quota is evicted in addition, but no new memories.
+    Without an index every memory is read; so that it is rare, a hundredth more goes.
     """
     more = larger = 0
     if bounds.eviction != "oldest":
@@ -228,18 +231,18 @@ def _rows_to_evict(
     if larger:  # the number of rows for these bytes is unknown: sort all, once
         limit = _ALL
     while True:
-        order = _in_order(partition, bounds.eviction, limit)
+        order = _order_of_eviction(partition, bounds.eviction, limit)
         old = [rid for rid in order if rid not in new]
-        going, left = _take(partition, old, count + more, size + larger)
+        going, left = _take_rows_to_delete(partition, old, count + more, size + larger)
         enough = len(going) >= count + more and left <= 0
         if enough or len(order) < limit:
             young = [rid for rid in order if rid in new]
-            count, size = count - len(going), left - larger
-            return going + _take(partition, young, count, size)[0]
+            rest = (count - len(going), left - larger)
+            return going + _take_rows_to_delete(partition, young, *rest)[0]
         limit *= 8
 
 
-def _take(
+def _take_rows_to_delete(
     partition: PartitionWriter, order: Sequence[int], count: int, size: int
 ) -> tuple[list[RowToDelete], int]:
     """The first rows of `order` that reach `count` rows and `size` bytes.
@@ -251,186 +254,119 @@ def _take(
     while at < len(order) and (len(going) < count or size > 0):
         # The number of rows depends on their sizes: each slice doubles the rows read.
         end = at + max(count - len(going), max(at, _MORE) if size > 0 else 0)
-        for row in _read_rows_to_delete(partition, order[at:end]):
+        query = f"SELECT {TO_DELETE} FROM mem WHERE rid IN"
+        found = select_in(partition.connection, query, [], order[at:end])
+        rows = {row[0]: RowToDelete(*row) for row in found}
+        for rid in order[at:end]:
             if len(going) >= count and size <= 0:
                 break
-            going.append(row)
-            size -= row.size
+            going.append(rows[rid])
+            size -= rows[rid].size
         at = end
     return going, size
 
 
-def _in_order(partition: PartitionWriter, eviction: Eviction, limit: int) -> list[int]:
+def _order_of_eviction(
+    partition: PartitionWriter, eviction: Eviction, limit: int
+) -> list[int]:
     """At most `limit` live rows of a user, in order of eviction."""
-    execute = partition.connection.execute
-    if eviction == "oldest":
-        return [
-            rid
-            for (rid,) in execute(
-                "SELECT rid FROM mem INDEXED BY mem_old WHERE part = ? AND "
-                f"state = 'live' ORDER BY {_OLDEST}, rid LIMIT ?",
-                (partition.id, limit),
-            )
-        ]
     if eviction == "lowest_value":
         return lowest_value(partition, limit)
-    live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
-    own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
-    order = f"ORDER BY {_LAST_TOUCHED}, rid LIMIT ?"
-    return [rid for (rid,) in execute(f"SELECT rid {live} {order}", (*own, limit))]
-
-
-def _read_rows_to_delete(
-    partition: PartitionWriter, rids: Sequence[int]
-) -> list[RowToDelete]:
-    found = select_in(
-        partition.connection,
-        "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE rid IN",
-        [],
-        rids,
-    )
-    rows = {rid: RowToDelete(rid, *rest) for rid, *rest in found}
-    return [rows[rid] for rid in rids]
+    if eviction == "oldest":
+        values = [partition.id, limit]
+        query = (
+            "SELECT rid FROM mem INDEXED BY mem_old WHERE part = ? AND "
+            f"state = 'live' ORDER BY {TIME}, rid LIMIT ?"
+        )
+    else:
+        values = [*_own_row_numbers(partition), limit]
+        query = f"SELECT rid {_LIVE} ORDER BY {_LAST_TOUCHED}, rid LIMIT ?"
+    return [rid for (rid,) in partition.execute(query, values)]
 
 
 # Counts the uses of memories.
 
 
 _MOST_USES = 2**31 - 1  # also the limit of an import
-_ROW_BYTES = 100  # of a change, with its log entry
+_MARK_USED = (
+    "UPDATE mem SET uses = ?, last_used = ?, seq = ?, vec = ?, model = ?, crc = ? "
+    "WHERE rid = ?"
+)
+_PREPARED = (
+    "SELECT rid, vec, crc FROM vec_next WHERE model = "
+    "(SELECT id FROM model WHERE state = 'migrating') AND vec <> x'' AND rid IN"
+)
+_PREPARE = "UPDATE vec_next SET vec = ?, crc = ? WHERE rid = ?"
 
 
 @dataclass(slots=True)
-class MarkUsed(UserJob):
-    """Counts one use of each given live memory of one user.
+class MarkUsed(MemoriesJob):
+    """Counts one use of each given live memory of one user, also if given twice.
 
     Unknown and expired ids are ignored. `updated_at` does not change, so uses do not
     affect which version an import takes.
     """
 
-    ids: Sequence[str]  # the ids of the memories; duplicates count once
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
+    def _write(self, partition: PartitionWriter) -> Change:
         connection = partition.connection
-        found = select_in(
-            connection,
-            f"SELECT rid FROM mem WHERE part = ? AND state = 'live' AND {END} > ?"
-            f"{visible(self.rights)} AND id IN",
-            [partition.id, partition.expiry_now],
-            list(dict.fromkeys(self.ids)),
-        )
+        live = f" AND state = 'live' AND {END} > ?{visible(self.rights)}"
+        ids = dict.fromkeys(self.ids)
+        found = partition.select_memories("rid", ids, live, partition.expiry_now)
         stored = load_rows(connection, [rid for (rid,) in found])
-        prepared = _prepared(connection, [entry.row.rid for entry in stored])
+        # The vectors that a model migration has prepared for the rows.
+        rids = [entry.row.rid for entry in stored]
+        prepared = {
+            row[0]: row[1:] for row in select_in(connection, _PREPARED, [], rids)
+        }
         marked = []
-        for entry in in_slices(stored):
-            row = _mark_row_used(partition, entry)
+        for old, vec, model in in_slices(stored):
+            uses = min((old.uses or 0) + 1, _MOST_USES)
+            row = old._replace(uses=uses, last_used=partition.now)
+            partition.change(row.rid, "m")
+            # Right after a model switch, the vector is still in vec_next and moves to
+            # the row.
+            new = (uses, row.last_used, partition.seq, vec, model, checksum(row, vec))
+            partition.execute(_MARK_USED, (*new, row.rid))
             if row.rid in prepared:
-                _keep_prepared_vector(connection, entry.row, row, *prepared[row.rid])
+                ahead, crc = prepared[row.rid]
+                is_kept = isinstance(ahead, bytes) and is_whole(old, ahead, crc)
+                ahead, crc = (ahead, checksum(row, ahead)) if is_kept else (b"", None)
+                partition.execute(_PREPARE, (ahead, crc, row.rid))
             marked.append(row)
-        partition.finish()
         change = partition.changed(ids=[row.id for row in marked])
         change.marked = marked
         return change
-
-    @property
-    def estimated_bytes(self) -> int:
-        """About how many bytes the file grows by."""
-        return _ROW_BYTES * len(self.ids)
-
-
-def _mark_row_used(partition: PartitionWriter, stored: RowWithVector) -> Row:
-    row, vec, model = stored
-    uses = min((row.uses or 0) + 1, _MOST_USES)
-    row = row._replace(uses=uses, last_used=partition.now)
-    partition.change(row.rid, "m")
-    # Right after a model switch, the vector is still in vec_next and moves to the row.
-    partition.connection.execute(
-        "UPDATE mem SET uses = ?, last_used = ?, seq = ?, vec = ?, model = ?, crc = ? "
-        "WHERE rid = ?",
-        (
-            row.uses,
-            row.last_used,
-            partition.seq,
-            vec,
-            model,
-            checksum(row, vec),
-            row.rid,
-        ),
-    )
-    return row
-
-
-def _prepared(
-    connection: Transaction, rids: Sequence[int]
-) -> dict[int, tuple[object, object]]:
-    """The vectors that a model migration has prepared for rows, with checksums."""
-    found = select_in(
-        connection,
-        "SELECT rid, vec, crc FROM vec_next WHERE model = "
-        "(SELECT id FROM model WHERE state = 'migrating') AND vec <> x'' AND rid IN",
-        [],
-        rids,
-    )
-    return {rid: (vec, crc) for rid, vec, crc in found}
-
-
-def _keep_prepared_vector(
-    connection: Transaction, old: Row, new: Row, vec: object, crc: object
-) -> None:
-    """Keep the prepared vector of a marked row; replace a damaged one."""
-    if isinstance(vec, bytes) and is_whole(old, vec, crc):
-        crc = checksum(new, vec)
-    else:
-        vec, crc = b"", None
-    connection.execute(
-        "UPDATE vec_next SET vec = ?, crc = ? WHERE rid = ?", (vec, crc, new.rid)
-    )
 
 
 # Moves the expiry of memories.
 
 
 @dataclass(slots=True)
-class TouchMemories(UserJob):
+class TouchMemories(MemoriesJob):
     """Moves the expiry of one user's memories, and nothing else of them.
 
     Unknown ids are ignored, and memories whose time is over. `updated_at` does not
     change, and the history gets no revision.
     """
 
-    ids: Sequence[str]
     ttl: float | None  # the time that they last from now, in seconds; None is for ever
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
-        connection = partition.connection
-        now = partition.expiry_now
-        found = select_in(
-            connection,
-            f"SELECT rid, state FROM mem WHERE part = ? AND (state <> 'live' OR "
-            f"{END} > ?) AND coalesce(expires_at, 9e99) > ?{visible(self.rights)} "
-            "AND id IN",
-            [partition.id, now, now],
-            list(dict.fromkeys(self.ids)),
+    def _write(self, partition: PartitionWriter) -> Change:
+        now, ids = partition.expiry_now, dict.fromkeys(self.ids)
+        lasting = (
+            f" AND (state <> 'live' OR {END} > ?) "
+            f"AND coalesce(expires_at, 9e99) > ?{visible(self.rights)}"
         )
-        states: dict[int, State] = dict(found)
+        found = partition.select_memories("rid, state", ids, lasting, now, now)
         expires_at = None if self.ttl is None else now + self.ttl
-        written, ids = [], []
-        for stored in in_slices(load_rows(connection, states, any_state=True)):
-            state = states[stored.row.rid]
-            row = stored.row._replace(expires_at=expires_at)
-            ids.append(row.id)
-            if row != stored.row:
-                moved = rewrite(partition, stored, row, was=state, state=state)
-                if state == "live":
-                    written.append(moved)
-        partition.finish()
-        return partition.changed(written, ids=ids)
+        touched: list[str] = []
 
-    @property
-    def estimated_bytes(self) -> int:
-        """About how many bytes the file grows by."""
-        return _ROW_BYTES * len(self.ids)
+        def touch(row: Row) -> Row:
+            touched.append(row.id)
+            return row._replace(expires_at=expires_at)
+
+        written = rewrite_rows(partition, dict(found), touch)
+        return partition.changed(written, ids=touched)

@@ -6,14 +6,15 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
 from vecall.filters.rights import FULL, Rights
 from vecall.scalars import stored_float
 from vecall.store.names import hide, keys_of, part_of, tombstones
+from vecall.store.queries.partition_reads import OF_USER
 from vecall.store.rows import BufferedTurn, Change, Draft, DueSession
 from vecall.store.transaction import (
     Transaction,
@@ -26,6 +27,7 @@ from vecall.store.transaction import (
 from vecall.store.values import NO_VALUE, check_turn, stored_object
 from vecall.store.writes.history import ExistingRow, taken_ids
 from vecall.store.writes.partition_writer import (
+    NO_USER,
     PartitionWriter,
     UserJob,
     Waits,
@@ -39,6 +41,7 @@ from vecall.store.writes.quota import UserQuota, evict
 
 _ROW_BYTES = 200
 _MOST_DOUBLINGS = 64
+_WAITS = "part = ? AND session = ? AND event IS NOT NULL"
 
 
 @dataclass(slots=True)
@@ -62,24 +65,22 @@ class BufferTurns(UserJob):
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction; the change has the ids of the new turns."""
         partition = PartitionWriter(connection, self.app, self.user, create=True)
-        own = [partition.id, self.session]
-        known = seen_turn_ids_of_partition(
-            connection, partition.id, self.session, list(self.turns)
-        )
+        own = (partition.id, self.session)
+        known = seen_turn_ids_of_partition(connection, *own, list(self.turns))
         new = {id_: event for id_, event in self.turns.items() if id_ not in known}
         if not new:
             return partition.changed()
         partition.reveal()
         removed: list[int] = []
-        if self.bounds is not None and self.ends:
-            removed = evict(partition, self.bounds, [], waits_of(partition))
-        elif self.bounds is not None:
-            waits_of(partition)  # count the buffered turns before adding some
+        if self.bounds is not None:  # count the buffered turns before adding some
+            waits = waits_of(partition)
+            if self.ends:
+                removed = evict(partition, self.bounds, [], waits)
         for id_, *_ in tombstones(connection, partition.id, list(new)):
             new[id_] = None
         for id_ in taken_ids(partition, list(new), self.rights):
             new[id_] = None
-        (last,) = connection.execute(
+        (last,) = partition.execute(
             "SELECT coalesce(max(pos), 0) FROM told WHERE part = ? AND session = ?", own
         ).fetchone()
         rows = [
@@ -91,33 +92,28 @@ class BufferTurns(UserJob):
         more = Waits(len(sizes), sum(sizes))
         add_waits(partition, more)
         delay = self.delay
-        if self.count is not None and self._waiting(connection, own) >= self.count:
+        waiting = f"SELECT count(*) FROM told WHERE {_WAITS}"
+        if self.count is not None and (
+            partition.execute(waiting, own).fetchone()[0] >= self.count
+        ):
             delay = 0.0
         if delay is not None and any(new.values()):
             # After a failure, new turns do not move the retry forward.
-            connection.execute(
+            partition.execute(
                 "INSERT INTO trig (part, session, kind, due_at) "
                 "VALUES (?, ?, 'make', ?) ON CONFLICT (part, session, kind) DO UPDATE "
                 "SET due_at = CASE WHEN trig.state IS NULL THEN excluded.due_at "
                 "ELSE max(trig.due_at, excluded.due_at) END",
                 (*own, partition.expiry_now + delay),
             )
-        if self.bounds is not None and not self.ends:
+        if not self.ends:
             removed = evict(partition, self.bounds, [], more)
-        partition.finish()
         return partition.changed(removed=removed, ids=list(new))
 
     @property
     def estimated_bytes(self) -> int:
         """About how many bytes the file grows by."""
         return sum(_ROW_BYTES + len(str(event)) for event in self.turns.values())
-
-    def _waiting(self, connection: Transaction, own: list[Any]) -> int:
-        query = (
-            "SELECT count(*) FROM told "
-            "WHERE part = ? AND session = ? AND event IS NOT NULL"
-        )
-        return int(connection.execute(query, own).fetchone()[0])
 
 
 @dataclass(slots=True)
@@ -127,13 +123,13 @@ class ClaimSession(UserJob):
     session: str
     lease: float  # seconds after which another process may claim it, if it is still due
 
-    def write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition; the change has the session if claimed."""
+        now, own = partition.expiry_now, (partition.id, self.session)
         _remove_unneeded_due_time(partition, self.session)
-        now = partition.expiry_now
-        claimed = partition.connection.execute(
+        claimed = partition.execute(
             "UPDATE trig SET due_at = ? WHERE part = ? AND session = ? AND due_at <= ?",
-            (now + self.lease, partition.id, self.session, now),
+            (now + self.lease, *own, now),
         ).rowcount
         return partition.changed(ids=[self.session] if claimed else [])
 
@@ -146,16 +142,14 @@ class PostponeSession(UserJob):
     first: float  # seconds until the first retry; doubled for each further one
     most: float  # the longest pause, in seconds
 
-    def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition."""
-        connection = partition.connection
+    def _write(self, partition: PartitionWriter) -> Change:
         own = (partition.id, self.session)
-        row = connection.execute(
-            "SELECT state FROM trig WHERE part = ? AND session = ?", own
-        ).fetchone()
-        tries = _stored_tries(row[0]) if row and row[0] else 0
+        query = "SELECT state FROM trig WHERE part = ? AND session = ?"
+        row = partition.execute(query, own).fetchone()
+        tries = stored_object(row[0]).get("tries", 0) if row and row[0] else 0
+        tries = max(0, tries) if isinstance(tries, int) else 0
         pause = min(self.first * 2.0 ** min(tries, _MOST_DOUBLINGS), self.most)
-        connection.execute(
+        partition.execute(
             "UPDATE trig SET due_at = ?, state = ? WHERE part = ? AND session = ?",
             (partition.expiry_now + pause, json.dumps({"tries": tries + 1}), *own),
         )
@@ -165,32 +159,30 @@ class PostponeSession(UserJob):
 def mark_turns_done(
     partition: PartitionWriter, session: str, ids: Sequence[str]
 ) -> Waits:
-    """Remove turns from a session's buffer, and the due time of an empty buffer.
+    """Remove turns from a session's buffer; return the change of the counts.
 
-    ConflictError: some turns are no longer buffered: another call consumed or deleted
-    them.
+    ConflictError: another call has consumed or deleted some of them.
     """
     own = [partition.id, session]
-    among = "part = ? AND session = ? AND event IS NOT NULL AND id IN"
+    connection, among = partition.connection, f"{_WAITS} AND id IN"
     size = "SELECT length(CAST(event AS BLOB)) FROM told WHERE"
-    found = select_in(partition.connection, f"{size} {among}", own, ids)
+    found = select_in(connection, f"{size} {among}", own, ids)
     sizes = [nbytes for (nbytes,) in found]
     if len(sizes) < len(ids):
         raise ConflictError("another call has already consumed or deleted these turns")
-    execute_in(
-        partition.connection, f"UPDATE told SET event = NULL WHERE {among}", own, ids
-    )
+    execute_in(connection, f"UPDATE told SET event = NULL WHERE {among}", own, ids)
     _remove_unneeded_due_time(partition, session)
-    partition.connection.execute(
+    partition.execute(
         "UPDATE trig SET state = NULL WHERE part = ? AND session = ?", own
     )
-    add_waits(partition, Waits(-len(sizes), -sum(sizes)))
-    return Waits(len(sizes), sum(sizes))
+    change = Waits(-len(sizes), -sum(sizes))
+    add_waits(partition, change)
+    return change
 
 
 def _remove_unneeded_due_time(partition: PartitionWriter, session: str) -> None:
     """Remove the due time of a session without buffered turns."""
-    partition.connection.execute(
+    partition.execute(
         "DELETE FROM trig WHERE part = ? AND session = ? AND NOT EXISTS (SELECT 1 "
         "FROM told WHERE part = trig.part AND session = trig.session "
         "AND event IS NOT NULL)",
@@ -203,38 +195,25 @@ def buffered_turns(
 ) -> list[BufferedTurn]:
     """Return the buffered turns of a session, in order."""
     found = connection.execute(
-        "SELECT id, event FROM told WHERE session = ? AND event IS NOT NULL AND part = "
-        "(SELECT id FROM part WHERE app = ? AND user = ?) ORDER BY pos",
+        "SELECT id, event FROM told WHERE session = ? AND event IS NOT NULL "
+        f"AND part = {OF_USER} ORDER BY pos",
         (session, app, user),
     )
-    return [_parse_buffered_turn(id_, event) for id_, event in found]
-
-
-def _parse_buffered_turn(id_: str, event: str) -> BufferedTurn:
-    """A buffered turn from its stored JSON."""
-    fields = stored_object(event)
+    turns = [BufferedTurn(id_, stored_object(event)) for id_, event in found]
     try:
-        check_turn(fields, "")
+        for turn in turns:
+            check_turn(turn.event, "")
     except InvalidArgumentError:
         raise CorruptFileError(NO_VALUE) from None
-    return BufferedTurn(id_, fields)
-
-
-def _stored_tries(state: str) -> int:
-    tries = stored_object(state).get("tries", 0)
-    return max(0, tries) if isinstance(tries, int) else 0
+    return turns
 
 
 def seen_turn_ids(
     connection: Transaction, app: str, user: str, session: str, ids: Sequence[str]
 ) -> set[str]:
     """Return those of `ids` that a session has buffered before."""
-    part = part_of(connection, app, user)
-    return (
-        set()
-        if part is None
-        else seen_turn_ids_of_partition(connection, part, session, ids)
-    )
+    part = part_of(connection, app, user) or 0
+    return seen_turn_ids_of_partition(connection, part, session, ids)
 
 
 def seen_turn_ids_of_partition(
@@ -296,11 +275,10 @@ class ClaimConsolidation:
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction; the change has an id if the run is claimed."""
-        ids: Sequence[str] = ()
-        if last_consolidation(connection) == self.last:
-            set_fact(connection, _LAST_RUN, repr(self.now))
-            ids = (_LAST_RUN,)
-        return Change("", "", 0, 0, 0, ids=ids)
+        if last_consolidation(connection) != self.last:
+            return NO_USER
+        set_fact(connection, _LAST_RUN, repr(self.now))
+        return replace(NO_USER, ids=[_LAST_RUN])
 
 
 # Computes positions between existing ones.
@@ -309,9 +287,7 @@ class ClaimConsolidation:
 def between(low: float | None, high: float | None, count: int) -> list[float]:
     """Return `count` ascending numbers between `low` and `high`, both exclusive.
 
-    They are integers right before `high` if enough fit, or else evenly spaced. If `low`
-    is None, they are integers that end before `high`. If `high` is None, they are
-    integers that start after `low`, or at 0.
+    They are integers if these fit: right before `high`, right after `low`, or from 0.
     """
     if high is None:
         start = 0 if low is None else math.floor(low) + 1
@@ -373,18 +349,8 @@ _Run = tuple[str | None, list[str], str | None]
 """New turns in a row, with the positioned turn before and the one after them."""
 
 
-class Places(NamedTuple):
-    """The positions of new turns, and those of turns that move, by id."""
-
-    new: Mapping[str, float]
-    moved: Mapping[str, float]
-
-
-NO_PLACES = Places({}, {})
-
-
 class Positions:
-    """The positions of a call's turns in one session.
+    """The positions of a call's turns in one session: of `new` and `moved` ones, by id.
 
     New turns go to the end, unless the call has a known turn after them: then they are
     placed right before it. If the call has known turns in another order, as few of them
@@ -395,90 +361,90 @@ class Positions:
     def __init__(
         self,
         partition: PartitionWriter,
-        session: str | None,
-        ids: Sequence[str],
-        known: Mapping[str, float],
+        turns: Sequence[Draft],
+        stored: Mapping[str, ExistingRow],
     ) -> None:
-        """Compute the positions.
+        """Compute the positions of a call's turns, in its order; `stored` are its rows.
 
-        The session None is the bucket. `ids` are those of the call's turns, in order,
-        without duplicates. `known` has the positions of turns that are already in the
-        session.
+        The session None of the turns is the bucket.
         """
-        self.of: dict[str, float] = {}
+        self.new: dict[str, float] = {}
         self.moved: dict[str, float] = {}
-        self._connection = partition.connection
+        ids, session = [draft.id for draft in turns], turns[0].session
+        known = {
+            id_: old.row.pos
+            for id_, old in stored.items()
+            if old.row.pos is not None and old.row.session == session
+        }
+        self._execute = partition.execute
         self._own = (partition.id, session)
         new = [id_ for id_ in ids if id_ not in known]
-        if session is None or _in_order(ids, known):
+        if session is None or _only_appends(ids, known):
             if new:
                 gap = 2 if session is None else 1
-                self._append(new, gap)
+                self._append_turns(new, gap)
         elif _is_ascending([known[id_] for id_ in ids if id_ in known]):
-            self._insert(_runs(ids, known), known)
+            self._insert_before(_runs_without_position(ids, known), known)
         else:
-            self._reorder(ids)
+            self._reorder_turns(ids)
 
-    def _append(self, new: Sequence[str], gap: int = 1) -> None:
-        start = _end_of(self._connection, self._own) + gap
-        self.of |= {id_: start + i for i, id_ in enumerate(new)}
+    def _append_turns(self, new: Sequence[str], gap: int = 1) -> None:
+        last: float | None = self._execute(LAST_POSITION, self._own).fetchone()[0]
+        start = (-1 if last is None else math.floor(last)) + gap
+        self.new |= {id_: start + i for i, id_ in enumerate(new)}
 
-    def _insert(self, runs: Sequence[_Run], known: Mapping[str, float]) -> None:
+    def _insert_before(self, runs: Sequence[_Run], known: Mapping[str, float]) -> None:
         """Place each run of new turns right before the known turn that follows it."""
         for _, run, follower in runs:
             if follower is not None:
                 self._spread_around(known[follower], len(run))
         for _, run, follower in runs:
             if follower is None:
-                self._append(run)
+                self._append_turns(run)
                 continue
-            below, above = self._around(known[follower], 1)
-            low = self._now(below[-1]) if below else None
-            places = between(low, self._now(above[0]), len(run))
-            self.of |= dict(zip(run, places, strict=True))
+            below, above = self._turns_around(known[follower], 1)
+            low = self._current_position(below[-1]) if below else None
+            places = between(low, self._current_position(above[0]), len(run))
+            self.new |= dict(zip(run, places, strict=True))
 
     def _spread_around(self, at: float, count: int) -> None:
         """Spread turns out if `count` more right before `at` would be too close."""
         width = 1
         while True:
-            below, above = self._around(at, width)
-            first = None if len(below) < width else self._now(below[0])
-            last = None if len(above) < width else self._now(above[-1])
-            old = [self._now(row) for row in (*below, *above)]
+            below, above = self._turns_around(at, width)
+            first = None if len(below) < width else self._current_position(below[0])
+            last = None if len(above) < width else self._current_position(above[-1])
+            old = [self._current_position(row) for row in (*below, *above)]
             if width == 1:
                 if not below or old[1] - old[0] >= _LEAST * (count + 1):
                     return
             else:
                 places = spread(old, len(below), count, first, last, _SPREAD)
                 if places is not None:
-                    self.moved |= {
-                        id_: place
-                        for (id_, _), was, place in zip(
-                            (*below, *above), old, places, strict=True
-                        )
-                        if place != was
-                    }
+                    rows = zip((*below, *above), old, places, strict=True)
+                    for (id_, _), was, place in rows:
+                        if place != was:
+                            self.moved[id_] = place
                     return
             width = max(_AROUND, 4 * width)
 
-    def _around(
+    def _turns_around(
         self, at: float, width: int
     ) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
         """The nearest turns before a stored position and from it on, in order."""
         query = "SELECT id, pos FROM mem WHERE part = ? AND session = ? AND pos"
         values = (*self._own, at, width)
-        execute = self._connection.execute
-        below = execute(f"{query} < ? ORDER BY pos DESC LIMIT ?", values).fetchall()
-        above = execute(f"{query} >= ? ORDER BY pos LIMIT ?", values).fetchall()
-        return below[::-1], above
+        below = self._execute(f"{query} < ? ORDER BY pos DESC LIMIT ?", values)
+        above = self._execute(f"{query} >= ? ORDER BY pos LIMIT ?", values)
+        return below.fetchall()[::-1], above.fetchall()
 
-    def _now(self, row: tuple[str, float]) -> float:
+    def _current_position(self, row: tuple[str, float]) -> float:
         """The current position of a stored turn; this call may have moved it."""
         return self.moved.get(*row)
 
-    def _reorder(self, ids: Sequence[str]) -> None:
+    def _reorder_turns(self, ids: Sequence[str]) -> None:
         """Bring known turns into the order of the call, and insert the new ones."""
-        rows = self._connection.execute(
+        rows = self._execute(
             "SELECT id, pos FROM mem WHERE part = ? AND session = ? "
             "AND pos IS NOT NULL ORDER BY pos",
             self._own,
@@ -487,7 +453,7 @@ class Positions:
         merged = _merge_turn_ids(list(stored), ids)
         stay = _longest_ascent([id_ for id_ in merged if id_ in stored], stored)
         places: dict[str, float] = {}
-        for leader, run, follower in _runs(merged, stay):
+        for leader, run, follower in _runs_without_position(merged, stay):
             low = None if leader is None else stored[leader]
             high = None if follower is None else stored[follower]
             found = between(low, high, len(run))
@@ -498,12 +464,12 @@ class Positions:
             places |= dict(zip(run, found, strict=True))
         for id_, place in places.items():
             if id_ not in stored:
-                self.of[id_] = place
+                self.new[id_] = place
             elif stored[id_] != place:
                 self.moved[id_] = place
 
 
-def _in_order(ids: Sequence[str], known: Mapping[str, float]) -> bool:
+def _only_appends(ids: Sequence[str], known: Mapping[str, float]) -> bool:
     """Whether the known turns are in stored order and all new ones follow them."""
     first_new = next((i for i, id_ in enumerate(ids) if id_ not in known), len(ids))
     if any(id_ in known for id_ in ids[first_new:]):
@@ -519,12 +485,7 @@ LAST_POSITION = "SELECT max(pos) FROM mem WHERE part = ? AND session IS ?"
 """The query of the last position in a session."""
 
 
-def _end_of(connection: Transaction, own: tuple[int, str | None]) -> int:
-    last: float | None = connection.execute(LAST_POSITION, own).fetchone()[0]
-    return -1 if last is None else math.floor(last)
-
-
-def _runs(order: Sequence[str], placed: Container[str]) -> list[_Run]:
+def _runs_without_position(order: Sequence[str], placed: Container[str]) -> list[_Run]:
     """The runs of turns without a position, each with its placed neighbours."""
     runs: list[_Run] = []
     leader: str | None = None
@@ -575,19 +536,3 @@ def _merge_turn_ids(stored: Sequence[str], ids: Sequence[str]) -> list[str]:
         merged.append(id_)
         merged.extend(after.get(id_, ()))
     return merged
-
-
-def positions_of(
-    partition: PartitionWriter,
-    turns: Sequence[Draft],
-    stored: Mapping[str, ExistingRow],
-) -> Places:
-    """Return the positions of new turns of a call, and of those that move."""
-    session = turns[0].session
-    known = {
-        id_: old.row.pos
-        for id_, old in stored.items()
-        if old.row.pos is not None and old.row.session == session
-    }
-    found = Positions(partition, session, [draft.id for draft in turns], known)
-    return Places(found.of, found.moved)
