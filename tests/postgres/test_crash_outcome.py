@@ -17,8 +17,9 @@ from vecall.store.writes.items import WriteItems
 
 pytest.importorskip("psycopg")
 import psycopg
-from vecall.store.postgres.connections import Attempt, Connections
+from vecall.store.postgres.connections import Connections
 from vecall.store.postgres.url import parse_url
+from vecall.store.postgres.writers import Attempt
 
 pytestmark = pytest.mark.skipif(not is_available(), reason=MISSING)
 

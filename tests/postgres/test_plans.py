@@ -69,21 +69,23 @@ class Explained:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from vecall.store.postgres.transaction import (
             PostgresTransaction,
-            _given,
+            _encoded_value,
             translated,
         )
 
         self.statements: set[str] = set()
         self.scans: dict[str, set[str]] = {}
-        sent = PostgresTransaction._sent
+        sent = PostgresTransaction._send
 
         def explained(own: PostgresTransaction, sql: str, values: Any) -> Any:
             if sql not in self.statements:
                 self.statements.add(sql)
                 if isinstance(values, dict):
-                    given: Any = {key: _given(value) for key, value in values.items()}
+                    given: Any = {
+                        key: _encoded_value(value) for key, value in values.items()
+                    }
                 else:
-                    given = [_given(value) for value in values] or None
+                    given = [_encoded_value(value) for value in values] or None
                 query = translated(sql)
                 if given is None:
                     query = query.replace("%%", "%")
@@ -93,7 +95,7 @@ class Explained:
                 self.note(sql, row[0])
             return sent(own, sql, values)
 
-        monkeypatch.setattr(PostgresTransaction, "_sent", explained)
+        monkeypatch.setattr(PostgresTransaction, "_send", explained)
 
     def note(self, sql: str, plans: Any) -> None:
         """Note which tables a plan reads from their beginning to their end."""

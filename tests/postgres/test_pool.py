@@ -111,7 +111,7 @@ def test_the_wait_for_a_free_connection_counts_towards_the_timeout(
     with monkeypatch.context() as patched:
         patched.setattr(connections_module, "monotonic", lambda: next(readings))
         patched.setattr(BoundedConnection, "allow", allow)
-        with connections.transaction(keeper=False, role="vecall_app"):
+        with connections.transaction("vecall_app"):
             pass
     assert allowed == [(1.0, False)]
 
@@ -125,7 +125,7 @@ def test_the_server_ends_what_its_client_gives_up(
     """Else it goes on with what nobody waits for, and keeps its locks."""
     service = open_service(f"{schema.url}&timeout={timeout}", embedder=None)
     connections = service._memory.storage._connections
-    with connections.transaction(keeper=False, role="vecall_app") as connection:
+    with connections.transaction("vecall_app") as connection:
         shown = [
             connection.execute(f"SHOW {name}").fetchone()[0]
             for name in (
@@ -148,7 +148,7 @@ def test_only_durability_process_leaves_the_wait_for_the_disk_out(
     """The tests' server has it off in its own configuration."""
     service = open_service(schema.url, embedder=None, durability=durability)
     connections = service._memory.storage._connections
-    with connections.transaction(keeper=False, role="vecall_app") as connection:
+    with connections.transaction("vecall_app") as connection:
         shown = connection.execute(
             "SELECT setting, source FROM pg_settings WHERE name = 'synchronous_commit'"
         ).fetchone()

@@ -138,7 +138,7 @@ def test_nothing_is_left_in_the_sessions_of_other_programs(pooler):
 def shown(service, name):
     """A setting inside of a transaction of a service."""
     connections = service._memory.storage._connections
-    with connections.transaction(keeper=False, role="vecall_app") as connection:
+    with connections.transaction("vecall_app") as connection:
         return connection.execute(f"SHOW {name}").fetchone()[0]
 
 
@@ -195,7 +195,7 @@ def test_statements_are_prepared_where_the_pooler_allows_it(schema, pooler):
     def names(url):
         with MemoryService(url, embedder=None) as service:
             connections = service._memory.storage._connections
-            with connections.transaction(keeper=False, role="vecall_app") as used:
+            with connections.transaction("vecall_app") as used:
                 for _ in range(8):
                     used.execute("SELECT 1").fetchone()
                 sql = "SELECT name FROM pg_prepared_statements"

@@ -29,7 +29,7 @@ def next_version(monkeypatch):
     """Makes this process one of the version that has another step."""
     from vecall.store.postgres import schema as module
 
-    script = module._script
+    script = module._read_script
     steps = {
         f"schema_{NEWEST + 1}.sql": STEP,
         f"rights_{NEWEST + 1}.sql": b"SELECT 1",
@@ -38,7 +38,7 @@ def next_version(monkeypatch):
     def become(number):
         monkeypatch.setattr(module, "NEWEST", number)
         monkeypatch.setattr(
-            module, "_script", lambda name: steps.get(name) or script(name)
+            module, "_read_script", lambda name: steps.get(name) or script(name)
         )
 
     return become

@@ -13,8 +13,9 @@ from vecall.clock import Clock, ExpiryClock
 from vecall.store import AddMemories, Draft
 
 pytest.importorskip("psycopg")
-from vecall.store.postgres.connections import Attempt, Connections
+from vecall.store.postgres.connections import Connections
 from vecall.store.postgres.url import parse_url
+from vecall.store.postgres.writers import Attempt
 
 pytestmark = [
     pytest.mark.campaign,

@@ -257,7 +257,7 @@ def test_a_session_whose_end_is_interrupted_can_be_ended_again(in_time):
             end = partial(service.sync.end_session, session)
             found = interrupted_at(step, end)
             in_time(end, timeout_s=5)
-            assert service._sessions._runs == {}
+            assert service._memory._runs == {}
             ask = partial(service.sync.search_memory, **ALICE, query="zebra")
             memories = in_time(ask, timeout_s=5).memories
             assert sorted(memory.session_id for memory in memories) == ["s", "t"]

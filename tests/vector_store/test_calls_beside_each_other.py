@@ -33,7 +33,7 @@ def test_no_row_is_missed_by_a_deletion_beside_writers(monkeypatch, asked):
     rows = [f"r{n}" for n in range(9)]
     for each in rows:
         store.put(each, X, session_id="s", timestamp=10.0)
-    run, arrived = store.store._run, []
+    run, arrived = store.store._send, []
 
     def run_beside_writers(*command):
         for _ in range(9):
@@ -41,7 +41,7 @@ def test_no_row_is_missed_by_a_deletion_beside_writers(monkeypatch, asked):
             other.put(arrived[-1], X, session_id="s", timestamp=10.0)
         return run(*command)
 
-    monkeypatch.setattr(store.store, "_run", run_beside_writers)
+    monkeypatch.setattr(store.store, "_send", run_beside_writers)
     assert store.delete_many(**asked) >= len(rows)
     assert set(other.ids(X, 100)) <= set(arrived)
     other.delete_many()

@@ -28,7 +28,7 @@ from vecall import (
     SummaryError,
     VectorStoreMemoryService,
 )
-from vecall.other_storage import vector_store_sessions as _session_buffer
+from vecall.other_storage import in_ram as _session_buffer
 
 WAIT_S = 15.0
 WORDS = {n: f"turn word{n}" for n in range(20)}

@@ -183,6 +183,13 @@ class FirstCompaction(NamedTuple):
     summary: SessionSummary
     turns: list[BufferedTurn]
 
+    def drafts(self, session: str) -> list[Draft]:
+        """Return the drafts of the summary, whose sources are unknown."""
+        ids = [self.turns[0].id]
+        return summary_drafts(
+            [self.summary], session, ids, source="compaction", trust=None
+        )
+
 
 def first_compaction(turns: Sequence[BufferedTurn]) -> FirstCompaction | None:
     """Return the first compaction with its turns; quarantined turns stay buffered."""
@@ -519,14 +526,7 @@ class SessionObserver:
         """Store compactions as memories; remove the turns that they summarize."""
         made: list[str] = []
         while (found := first_compaction(await self._buffered(due))) is not None:
-            summary, (compaction, *_) = found.summary, found.turns
-            drafts = summary_drafts(
-                [summary],
-                due.session,
-                [compaction.id],
-                source="compaction",
-                trust=None,  # the sources of a compaction are unknown
-            )
+            drafts = found.drafts(due.session)
             with suppress(ConflictError):  # another process made this memory
                 made += await self._remember(due, drafts, found.turns)
         return made

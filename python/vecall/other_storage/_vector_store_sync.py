@@ -12,11 +12,8 @@ from numpy.typing import NDArray
 from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
 from vecall.ingest.fields import GivenMetadata
+from vecall.operations.searches import SearchArguments
 from vecall.other_storage.vector_store_memory import VectorStoreMemory
-from vecall.other_storage.vector_store_sessions import (
-    VectorStoreOperations,
-    VectorStoreSessions,
-)
 from vecall.types import AddedIds, FilterLike, ForgetProposal, SearchMemoryResponse
 
 
@@ -26,13 +23,13 @@ class SyncVectorStoreAdmin:
     Each does exactly what its namesake does, and blocks until it is done.
     """
 
-    def __init__(self, sessions: VectorStoreSessions) -> None:
+    def __init__(self, memory: VectorStoreMemory) -> None:
         """Share the parts of a service."""
-        self._sessions = sessions
+        self._memory = memory
 
     def run_due(self) -> int:
         """Make memories of the sessions that are due; return the number of sessions."""
-        return run_sync(self._sessions.run_due())
+        return run_sync(self._memory.run_due())
 
 
 class SyncVectorStoreMemoryService(ClosesBlocking):
@@ -46,15 +43,11 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         self,
         service: ClosesOnExit,
         memory: VectorStoreMemory,
-        sessions: VectorStoreSessions,
-        operations: VectorStoreOperations,
         admin: SyncVectorStoreAdmin,
     ) -> None:
         """Share the parts of a service."""
         super().__init__(service)
         self._memory = memory
-        self._sessions = sessions
-        self._operations = operations
         self._admin = admin
 
     @property
@@ -64,7 +57,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
 
     def add_session_to_memory(self, session: Any) -> AddedIds:
         """Store the turns of a session; see `MemoryService`."""
-        return run_sync(self._sessions.add_session(session))
+        return run_sync(self._memory.add_session(session))
 
     def add_events_to_memory(
         self,
@@ -85,7 +78,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         """
         given = GivenMetadata(custom_metadata, verbatim, ttl)
         return run_sync(
-            self._operations.add_events(
+            self._memory.add_events(
                 app_name, user_id, events, session_id, given, messages
             )
         )
@@ -106,9 +99,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
             ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
         """
         given = GivenMetadata(custom_metadata, verbatim, ttl)
-        return run_sync(
-            self._operations.add_entries(app_name, user_id, memories, given)
-        )
+        return run_sync(self._memory.add_entries(app_name, user_id, memories, given))
 
     def search_memory(
         self,
@@ -146,7 +137,16 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         """
         return run_sync(
             self._memory.search(
-                app_name, user_id, query, top_k, min_similarity, filter, vector, offset
+                SearchArguments(
+                    app_name,
+                    user_id,
+                    query,
+                    top_k,
+                    min_similarity,
+                    filter=filter,
+                    vector=vector,
+                    offset=offset,
+                )
             )
         )
 
@@ -164,7 +164,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
             LimitExceededError: The buffer is full; nothing was buffered.
             ConfigError: A `ttl`, and the store cannot delete; nothing was buffered.
         """
-        return run_sync(self._sessions.observe(session))
+        return run_sync(self._memory.observe_session(session))
 
     def end_session(
         self,
@@ -182,7 +182,9 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
             SummaryError: The summarizer failed; the turns stay buffered.
             EmbedderError: The embedder failed; the turns stay buffered.
         """
-        return run_sync(self._sessions.end(session, app_name, user_id, session_id))
+        return run_sync(
+            self._memory.end_session(session, app_name, user_id, session_id)
+        )
 
     def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
@@ -192,7 +194,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         Raises:
             ConfigError: The store has no method `delete`.
         """
-        run_sync(self._operations.delete(app_name, user_id, memory_id))
+        run_sync(self._memory.delete(app_name, user_id, memory_id))
 
     def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> int:
         """Delete the memories and buffered turns of a session; return how many.
@@ -200,7 +202,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         Raises:
             ConfigError: The store has no method `delete_many`.
         """
-        return run_sync(self._operations.delete_all(app_name, user_id, session_id))
+        return run_sync(self._memory.delete_all(app_name, user_id, session_id))
 
     def delete_user(self, *, app_name: str, user_id: str) -> int:
         """Delete all memories and buffered turns of a user; return how many.
@@ -208,7 +210,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         Raises:
             ConfigError: The store has no method `delete_many`.
         """
-        return run_sync(self._operations.delete_all(app_name, user_id, None))
+        return run_sync(self._memory.delete_all(app_name, user_id, None))
 
     def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: int = 5
@@ -222,9 +224,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
             ConfigError: The store has no method `delete`.
             EmbedderError: The embedder failed.
         """
-        return run_sync(
-            self._operations.forgetting.propose(app_name, user_id, query, top_k)
-        )
+        return run_sync(self._memory.propose_forget(app_name, user_id, query, top_k))
 
     def confirm_forget(
         self,
@@ -241,4 +241,4 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
                 stored something else under an id since then.
             InvalidArgumentError: An id that was not proposed; the token still counts.
         """
-        return run_sync(self._operations.confirm_forget(app_name, user_id, token, ids))
+        return run_sync(self._memory.confirm_forget(app_name, user_id, token, ids))

@@ -12,20 +12,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, Self, Unpack
 
-from vecall.clock import to_micros, to_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Embedder
 from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import ConfigError
-from vecall.filters.metadata import (
-    asks_times,
-    has_labels,
-    is_left_out,
-    scan_of,
-    with_times,
-)
+from vecall.filters.metadata import EVERY
 from vecall.index.embedding import EmbeddingQueue
 from vecall.lexical.tokenizer import has_word
 from vecall.operations.options import checked_group
@@ -41,9 +34,9 @@ from vecall.search.searcher import (
 )
 from vecall.service.items import ServiceKeywords
 from vecall.service.memory_service import MemoryService
-from vecall.store import EmbeddingModel, Row, Storage, stored_object
+from vecall.store import EmbeddingModel, Row, Storage
 from vecall.text import nfc
-from vecall.types import Filter, SearchMemoryResponse
+from vecall.types import SearchMemoryResponse
 from vecall.validation import check_min_similarity, check_top_k
 
 Matcher = Callable[[str], float]
@@ -127,16 +120,17 @@ class _MatchingRecall(Searcher):
         rated = self._scoring.rate_matches(found)
         for rank, (score, row) in enumerate(found):
             place, relative, confidence = rated[rank]
-            memory = entry_from_row(
-                row,
-                now,
-                score,
-                math.nan,
-                confidence,
-                _confidence_signals(score, relative, rank, place)
-                if request.explain
-                else None,
-            )
+            signals = None
+            if request.explain:  # by the names of a ranked search
+                signals = {
+                    "query_coverage": score,
+                    "relative": relative,
+                    "rank": float(rank),
+                    "place": place,
+                    "factor": 1.0,
+                    "vectors": 0.0,
+                }
+            memory = entry_from_row(row, now, score, math.nan, confidence, signals)
             memory = self._scoring.rescore(memory, request.query)
             if floor is None or (memory.confidence or 0.0) >= floor:
                 memories.append(memory)
@@ -149,70 +143,16 @@ class _MatchingRecall(Searcher):
 
     def _best(self, request: SearchRequest) -> list[tuple[float, Row]]:
         matches = self._matching(to_valid_utf8(request.query))
-        passes = _row_test_of_filter(
-            request.filter or Filter(), self._expiry_clock.now()
-        )
-        found = []
-        for row in in_slices(self._rows(*request.key)):
-            if passes(row) and (score := matches(row.text)):
-                found.append((score, row))
+        with self._storage.read(*request.key) as reads:
+            now = self._expiry_clock.now()
+            conditions = request.filter or EVERY
+            rows = reads.listed(*request.key, "live", None, -1, now, conditions)
+        found = [
+            (score, row) for row in in_slices(rows) if (score := matches(row.text))
+        ]
         return heapq.nsmallest(
             request.top_k, found, key=lambda hit: (-hit[0], -hit[1].time, hit[1].id)
         )
-
-    def _rows(self, app: str, user: str) -> list[Row]:
-        target = self._storage.version(app, user)
-        if target is None:
-            return []
-        part = target[0]
-        with self._storage.read(app, user) as reads:
-            if reads.partition_state(part, app, user) is None:
-                return []  # the partition was deleted
-            return [entry.row for entry in in_slices(reads.load_partition(part))]
-
-
-def _confidence_signals(
-    share: float, relative: float, rank: int, place: float
-) -> dict[str, float]:
-    """Return the signals of the confidence, by the names of a ranked search."""
-    return {
-        "query_coverage": share,
-        "relative": relative,
-        "rank": float(rank),
-        "place": place,
-        "factor": 1.0,
-        "vectors": 0.0,
-    }
-
-
-def _row_test_of_filter(condition: Filter, now: float) -> Callable[[Row], bool]:
-    after, before = (
-        None if value is None else to_micros(to_seconds(value, "filter"))
-        for value in (condition.after, condition.before)
-    )
-
-    test = None if condition.metadata is None else scan_of(condition.metadata)
-    by_time = asks_times(condition.metadata)
-
-    def meets(row: Row) -> bool:
-        metadata = stored_object(row.meta or "{}")
-        if by_time:
-            metadata = with_times(metadata, row.time, row.updated_at or row.created_at)
-        return test is None or test(metadata)
-
-    def passes(row: Row) -> bool:
-        micros = to_micros(row.time)
-        return (
-            (row.end is None or row.end > now)
-            and condition.session_id in (None, row.session)
-            and (after is None or after <= micros)
-            and (before is None or micros < before)
-            and not is_left_out(row.id, row.session, condition)
-            and has_labels(row, condition)
-            and (test is None or meets(row))
-        )
-
-    return passes
 
 
 class _MatchingMemory(WritesAndSearches):

@@ -31,15 +31,12 @@ from vecall.operations.options import (
     checked_summarizer,
     known_options,
 )
+from vecall.operations.searches import SearchArguments
 from vecall.other_storage._vector_store_sync import (
     SyncVectorStoreAdmin,
     SyncVectorStoreMemoryService,
 )
 from vecall.other_storage.vector_store_memory import VectorStoreMemory
-from vecall.other_storage.vector_store_sessions import (
-    VectorStoreOperations,
-    VectorStoreSessions,
-)
 from vecall.protocols import BaseMemoryService
 from vecall.scalars import make_exact, short_repr
 from vecall.search.searcher import SearchOptions
@@ -65,12 +62,12 @@ class VectorStoreAdmin:
     Every method has a blocking twin of the same name on `sync`.
     """
 
-    _sessions: VectorStoreSessions
+    _memory: VectorStoreMemory
 
-    def __init__(self, sessions: VectorStoreSessions) -> None:
+    def __init__(self, memory: VectorStoreMemory) -> None:
         """Share the parts of a service."""
-        self._sessions = sessions
-        self._sync = SyncVectorStoreAdmin(sessions)
+        self._memory = memory
+        self._sync = SyncVectorStoreAdmin(memory)
 
     @property
     def sync(self) -> SyncVectorStoreAdmin:
@@ -79,7 +76,7 @@ class VectorStoreAdmin:
 
     async def run_due(self) -> int:
         """Make memories of the sessions that are due; return the number of sessions."""
-        return await run_async(self._sessions.run_due())
+        return await run_async(self._memory.run_due())
 
 
 class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
@@ -120,8 +117,6 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
     """
 
     _memory: VectorStoreMemory
-    _sessions: VectorStoreSessions
-    _operations: VectorStoreOperations
     _admin: VectorStoreAdmin
 
     @known_options
@@ -157,7 +152,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         interval = checked_seconds(storage_options.maintenance_interval, "storage")
         if time_to_live is not None:
             needed_method(store, "delete", "ttl")
-        self._memory = VectorStoreMemory(
+        self._memory = memory = VectorStoreMemory(
             store,
             EmbeddingQueue(chosen),
             ExpiryClock(checked_clock(storage_options.clock)),
@@ -165,13 +160,13 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
             min_similarity=floor.min_similarity,
             ttl=time_to_live,
             include=checked_include(policy.include),
+            trigger=when,
+            summarizer=provider,
         )
-        self._sessions = sessions = VectorStoreSessions(self._memory, when, provider)
-        self._operations = VectorStoreOperations(self._memory, sessions)
-        self._admin = VectorStoreAdmin(sessions)
+        self._admin = VectorStoreAdmin(memory)
         timed = isinstance(when, Inactivity | MessageCount)
-        self._worker = PeriodicWorker(sessions.next_run, interval if timed else None)
-        sessions.on_buffered = self._worker.wake
+        self._worker = PeriodicWorker(memory.next_run, interval if timed else None)
+        memory.on_buffered = self._worker.wake
         self._abandoned = abandoned(self)
         close_at_exit(self)
 
@@ -182,9 +177,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
     @property
     def sync(self) -> SyncVectorStoreMemoryService:
         """The same methods for callers without an event loop."""
-        return SyncVectorStoreMemoryService(
-            self, self._memory, self._sessions, self._operations, self._admin.sync
-        )
+        return SyncVectorStoreMemoryService(self, self._memory, self._admin.sync)
 
     @property
     def admin(self) -> VectorStoreAdmin:
@@ -204,12 +197,12 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
     @property
     def trigger(self) -> Trigger | None:
         """When memories are made of the turns that `observe_session` buffers."""
-        return self._sessions.trigger
+        return self._memory.trigger
 
     @property
     def summarizer(self) -> SummaryProvider | None:
         """The summarizer of sessions; None stores their turns."""
-        return self._sessions.summarizer
+        return self._memory.summarizer
 
     @property
     def lacking(self) -> frozenset[str]:
@@ -226,7 +219,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
 
     async def add_session_to_memory(self, session: Any) -> AddedIds:
         """Store the turns of a session; see `MemoryService`."""
-        return await run_async(self._sessions.add_session(session))
+        return await run_async(self._memory.add_session(session))
 
     async def add_events_to_memory(
         self,
@@ -247,7 +240,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         """
         given = GivenMetadata(custom_metadata, verbatim, ttl)
         return await run_async(
-            self._operations.add_events(
+            self._memory.add_events(
                 app_name, user_id, events, session_id, given, messages
             )
         )
@@ -269,7 +262,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         """
         given = GivenMetadata(custom_metadata, verbatim, ttl)
         return await run_async(
-            self._operations.add_entries(app_name, user_id, memories, given)
+            self._memory.add_entries(app_name, user_id, memories, given)
         )
 
     async def search_memory(
@@ -308,7 +301,16 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         """
         return await run_async(
             self._memory.search(
-                app_name, user_id, query, top_k, min_similarity, filter, vector, offset
+                SearchArguments(
+                    app_name,
+                    user_id,
+                    query,
+                    top_k,
+                    min_similarity,
+                    filter=filter,
+                    vector=vector,
+                    offset=offset,
+                )
             )
         )
 
@@ -326,7 +328,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
             LimitExceededError: The buffer is full; nothing was buffered.
             ConfigError: A `ttl`, and the store cannot delete; nothing was buffered.
         """
-        return await run_async(self._sessions.observe(session))
+        return await run_async(self._memory.observe_session(session))
 
     async def end_session(
         self,
@@ -345,7 +347,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
             EmbedderError: The embedder failed; the turns stay buffered.
         """
         return await run_async(
-            self._sessions.end(session, app_name, user_id, session_id)
+            self._memory.end_session(session, app_name, user_id, session_id)
         )
 
     async def delete_memory(
@@ -356,7 +358,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             ConfigError: The store has no method `delete`.
         """
-        await run_async(self._operations.delete(app_name, user_id, memory_id))
+        await run_async(self._memory.delete(app_name, user_id, memory_id))
 
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str
@@ -366,9 +368,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             ConfigError: The store has no method `delete_many`.
         """
-        return await run_async(
-            self._operations.delete_all(app_name, user_id, session_id)
-        )
+        return await run_async(self._memory.delete_all(app_name, user_id, session_id))
 
     async def delete_user(self, *, app_name: str, user_id: str) -> int:
         """Delete all memories and buffered turns of a user; return how many.
@@ -376,7 +376,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             ConfigError: The store has no method `delete_many`.
         """
-        return await run_async(self._operations.delete_all(app_name, user_id, None))
+        return await run_async(self._memory.delete_all(app_name, user_id, None))
 
     async def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: int = 5
@@ -391,7 +391,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
             EmbedderError: The embedder failed.
         """
         return await run_async(
-            self._operations.forgetting.propose(app_name, user_id, query, top_k)
+            self._memory.propose_forget(app_name, user_id, query, top_k)
         )
 
     async def confirm_forget(
@@ -410,7 +410,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An id that was not proposed; the token still counts.
         """
         return await run_async(
-            self._operations.confirm_forget(app_name, user_id, token, ids)
+            self._memory.confirm_forget(app_name, user_id, token, ids)
         )
 
     def close(self) -> None:
@@ -422,11 +422,9 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
             ReentrantCallError: The store, the embedder or the summarizer is the caller.
         """
         self._memory.refuse_nested()
-        self._sessions.refuse_nested()
         was_closed, self._memory.closed = self._memory.closed, True
         self._worker.close()
-        self._sessions.close(quiet=was_closed)
-        self._memory.close()
+        self._memory.close(quiet=was_closed)
         self._abandoned.detach()
 
 
@@ -505,12 +503,16 @@ class MemoryConfig:
             ConfigError: An option is a part of the configuration, the service does not
                 have it, or its value is invalid for the service.
         """
-        for option in options.keys() & _FIELDS.keys():
-            msg = f"{option}: say it in the configuration, as {_FIELDS[option]}"
-            raise ConfigError(msg)
         own = isinstance(self.vector_store, str | Path | None)
         kind: Any = MemoryService if own else VectorStoreMemoryService
-        _check_options(kind, options)
+        known = [n for n in inspect.signature(kind).parameters if n not in _FIELDS]
+        for option in options:
+            if option in _FIELDS:
+                msg = f"{option}: say it in the configuration, as {_FIELDS[option]}"
+                raise ConfigError(msg)
+            if option not in known:
+                msg = f"{option}: {kind.__name__} has the options {', '.join(known)}"
+                raise ConfigError(msg)
         made: MemoryService | VectorStoreMemoryService = kind(
             self.vector_store,
             embedder=self._embedder(),
@@ -542,16 +544,6 @@ class MemoryConfig:
         if own is not None and own != model:
             raise ConfigError("embedding: model is not the provider's model_id")
         return cast("EmbedderLike", provider)
-
-
-def _check_options(service: type, options: Mapping[str, object]) -> None:
-    """Raise ConfigError for an option that a service does not have."""
-    parameters = inspect.signature(service).parameters
-    known = [name for name in parameters if name not in _FIELDS]
-    for option in options:
-        if option not in known:
-            msg = f"{option}: {service.__name__} has the options {', '.join(known)}"
-            raise ConfigError(msg)
 
 
 def _provider_and_model(

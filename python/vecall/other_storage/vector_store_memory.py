@@ -1,4 +1,4 @@
-"""Operations on a vector store: add, search, delete.
+"""Operations of a service over a vector store: add, search, forget, observe sessions.
 
 Each operation is a coroutine. It waits on an event loop or blocks, as its caller does.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 import math
-import secrets
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, fields, replace
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import fields, replace
 from functools import partial
 from numbers import Real
 from typing import Any, NoReturn, TypeVar, cast
@@ -19,46 +19,67 @@ from typing import Any, NoReturn, TypeVar, cast
 import numpy as np
 
 from vecall.clock import ExpiryClock
-from vecall.concurrency.executor import PluginExecutor
-from vecall.concurrency.join import Join
+from vecall.concurrency.executor import InterruptibleFuture, PluginExecutor
+from vecall.concurrency.join import Join, run_sync
 from vecall.concurrency.time_slices import in_slices
-from vecall.content import to_valid_utf8
+from vecall.content import as_list, one_or_more, to_valid_utf8
 from vecall.embedders import Vectors
 from vecall.errors import (
     ClosedError,
     EmbedderError,
     InvalidArgumentError,
     InvalidMemoryError,
-    NotFoundError,
 )
 from vecall.filters.metadata import asks_times, passes
 from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.ingest.drafts import (
     Parted,
-    SessionHead,
     Written,
     aligned,
     entry_drafts,
+    events_of,
     memory_ids,
     parted_by_rewind,
     require_some,
+    session_head,
     turns_of,
 )
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.passages import each_draft
 from vecall.lexical import content_words
 from vecall.lexical.tokenizer import has_word
-from vecall.limits import Limits
+from vecall.limits import Compaction, Limits, Trigger
 from vecall.operations.corrections import chosen_ids
-from vecall.operations.searches import Match, near_best
+from vecall.operations.searches import Match, SearchArguments, near_best
+from vecall.operations.session_triggers import (
+    SummarizerCalls,
+    covered_before,
+    first_compaction,
+)
+from vecall.other_storage.in_ram import (
+    ForgetProposals,
+    Proposal,
+    SessionBuffer,
+    SessionContent,
+    buffered_event,
+    session_content,
+)
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import Ranking
 from vecall.search.searcher import checked_query_vector, entry_from_row
-from vecall.store import LASTS_S, Draft, EmbeddingModel, Row, passage_id
+from vecall.store import (
+    LASTS_S,
+    BufferedTurn,
+    Draft,
+    DueSession,
+    EmbeddingModel,
+    Row,
+    passage_id,
+)
+from vecall.summaries import SummaryProvider
 from vecall.types import (
     AddedIds,
     Filter,
-    FilterLike,
     ForgetProposal,
     MemoryEntry,
     SearchMemoryResponse,
@@ -118,10 +139,9 @@ def from_hit(
 
 def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
     """Whether a row has expired, by the times of `to_metadata`."""
-    expires_at, valid_until = map(hit.metadata.get, ("expires_at", "valid_until"))
-    return (expires_at is not None and expires_at <= now) or (
-        valid_until is not None and valid_until <= wall
-    )
+    times = hit.metadata.get("expires_at"), hit.metadata.get("valid_until")
+    ends = zip(times, (now, wall), strict=True)
+    return any(end is not None and end <= time for end, time in ends)
 
 
 def scope_of_filter(
@@ -152,7 +172,6 @@ def scope_of_filter(
 
 
 _ROUNDING = 1e-3  # of a cosine that a store computes from few bits
-_NO_ROWS = "what is not a memory: expected a list of VectorSearchResult"
 _TIMES = ("created_at", "timestamp", "expires_at", "valid_until")
 
 
@@ -164,10 +183,13 @@ def checked_results(
     A cosine that rounding put beyond [-1, 1] is limited to it. Rows of equal score stay
     in the store's order.
     """
+    what = "what is not a memory: expected a list of VectorSearchResult"
     if not isinstance(given, list | tuple):
-        _refuse_store_result(_NO_ROWS)
+        _refuse_store_result(what)
     found: dict[str, VectorSearchResult] = {}
     for hit in given:
+        if not isinstance(hit, VectorSearchResult):
+            _refuse_store_result(what)
         checked = _checked_hit(hit, scope)
         known = found.get(checked.id)
         if known is None or known.score < checked.score:
@@ -175,9 +197,9 @@ def checked_results(
     return sorted(found.values(), key=lambda hit: -hit.score)
 
 
-def _checked_hit(hit: object, scope: VectorStoreFilter) -> VectorSearchResult:
-    if not isinstance(hit, VectorSearchResult):
-        _refuse_store_result(_NO_ROWS)
+def _checked_hit(
+    hit: VectorSearchResult, scope: VectorStoreFilter
+) -> VectorSearchResult:
     name, metadata, score = cast(
         "tuple[object, ...]", (hit.id, hit.metadata, hit.score)
     )
@@ -202,10 +224,9 @@ def _checked_hit(hit: object, scope: VectorStoreFilter) -> VectorSearchResult:
 
 
 def _is_finite(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
     try:
-        return math.isfinite(value)
+        return is_number and math.isfinite(cast("float", value))
     except OverflowError:  # an integer beyond all floats
         return False
 
@@ -218,13 +239,22 @@ T = TypeVar("T")
 
 _log = logging.getLogger("vecall")
 
-_BY_VECTORS = Ranking()
 _GAP = 5  # the next passages to look for, after each that was there
 _READERS = 4  # threads that parse arguments
+_SAMPLE = 50  # nearest memories, to estimate the user's usual similarity
+_MAX_CONCURRENT_SESSIONS = 8  # sessions whose memories are made in parallel
+
+
+class _AbandonedError(Exception):
+    """The caller that began a run was interrupted; a waiting caller begins another."""
 
 
 class VectorStoreMemory:
-    """A vector store, an embedder, and the threads on which they run."""
+    """A vector store, an embedder, observed sessions, and the threads of all.
+
+    A session has at most one run that makes memories of it. Cancelling a caller that
+    waits for a run does not stop the run.
+    """
 
     def __init__(
         self,
@@ -235,61 +265,97 @@ class VectorStoreMemory:
         top_k: int,
         min_similarity: float | None,
         ttl: float | None,
-        include: frozenset[str] = frozenset(),
+        include: frozenset[str],
+        trigger: Trigger | None,
+        summarizer: SummaryProvider | None,
     ) -> None:
-        """Use a store. The options are valid."""
+        """Use a store. The options are valid.
+
+        `include` has the parts of a turn to store besides its text: "thoughts",
+        "calls". The summarizer makes the memories of a session; without one, each turn
+        becomes a memory.
+        """
         self.limits = Limits()
-        self.expiry_clock = expiry_clock
         self.closed = False
         self.store = store
+        self.trigger = trigger
+        self.summarizer = summarizer
+        self.on_buffered: Callable[[], None] = lambda: None
+        """Called after new turns were buffered; a session may now be due sooner."""
         self._embedding = embedding
+        self._expiry_clock = expiry_clock
         self._law = Calibration.shipped().of_cosine().law()
         self._top_k = check_top_k(top_k, self.limits)
-        self._min_similarity = (
-            None if min_similarity is None else check_min_similarity(min_similarity)
-        )
+        self._min_similarity = min_similarity
         self._ttl = ttl
-        self.include = include
-        """The parts of a turn to store besides its text: "thoughts", "calls"."""
+        self._include = include
         self._thread = PluginExecutor("vecall-vector-store")
         self._reader = PluginExecutor("vecall-reader", _READERS)
-        self.changed: Callable[[str, str, list[Draft]], None] = lambda *_: None
-        """Called with the app, the user and the drafts after each write."""
+        self._summarizing = SummarizerCalls()
+        self._maker = PluginExecutor("vecall-session-maker", _MAX_CONCURRENT_SESSIONS)
         self._warned = False
+        self._waiting = SessionBuffer()
+        self._proposals = ForgetProposals()
+        self._lock = threading.Lock()  # of the runs
+        self._runs: dict[DueSession, Future[list[str]]] = {}
 
-    async def add_turns(
+    async def add_session(self, session: object) -> AddedIds:
+        """Store the summaries of a session, or its turns without a summarizer."""
+        if self.summarizer is not None or isinstance(self.trigger, Compaction):
+            return AddedIds(await self.end_session(session, None, None, None))
+        head = session_head(session, self.limits)
+        self._check_owner(head.app, head.user)
+        scope = CallMetadata({}, app=head.app, user=head.user)
+        return await self._add_turns(head.events, head.id, scope)
+
+    async def add_events(
         self,
         app: str,
         user: str,
-        events: list[Any],
+        events: object,
         session_id: str | None,
-        scope: CallMetadata,
+        metadata: GivenMetadata,
+        messages: object,
+    ) -> AddedIds:
+        """Store turns."""
+        self._check_owner(app, user)
+        if session_id is not None:
+            check_name(session_id, "session_id", self.limits)
+        scope = call_metadata(metadata, app, user)
+        turns: list[Any] = as_list(events_of(events, messages), "events")
+        return await self._add_turns(turns, session_id, scope)
+
+    async def _add_turns(
+        self, events: list[Any], session_id: str | None, scope: CallMetadata
     ) -> AddedIds:
         """Store turns, and delete those that a rewind among them removed."""
-        scope = scope._replace(include=self.include)
-        turns = await self.read(
+        app, user = str(scope.app), str(scope.user)
+        scope = scope._replace(include=self._include)
+        turns = await self._read(
             turns_of, events, session_id, scope, self.limits, in_slices
         )
         require_some(turns.given)
-        self.check_ttl(turns.drafts)
-        await self.take_back(app, user, turns.taken_back)
-        ids = await self.add_drafts(app, user, turns.drafts)
+        self._check_ttl(turns.drafts)
+        await self._take_back(app, user, turns.taken_back)
+        ids = await self._add_drafts(app, user, turns.drafts)
         return aligned(turns.given, Written(ids, {}))
 
     async def add_entries(
-        self, app: str, user: str, entries: list[Any], metadata: GivenMetadata
+        self, app: str, user: str, memories: object, metadata: GivenMetadata
     ) -> AddedIds:
         """Store explicit memories."""
+        self._check_owner(app, user)
+        entries = in_slices(one_or_more(memories, "memories"))
         scope = call_metadata(metadata, app, user)
-        given = await self.read(entry_drafts, in_slices(entries), scope, self.limits)
-        ids = await self.add_drafts(app, user, each_draft(given))
+        given = await self._read(entry_drafts, entries, scope, self.limits)
+        ids = await self._add_drafts(app, user, each_draft(given))
         return aligned(given, Written(ids, {}))
 
-    async def add_drafts(
+    async def _add_drafts(
         self, app: str, user: str, drafts: Sequence[Draft]
     ) -> list[str]:
         """Embed and store; return the ids. `close` waits for calls in progress."""
-        self.check_ttl(drafts)
+        self._check_ttl(drafts)
         texts = [embedded_text(draft.author, draft.text) for draft in drafts]
         vectors = await self._embedding.embed_texts(app, user, texts)
         if None in vectors:
@@ -297,7 +363,7 @@ class VectorStoreMemory:
                 "the embedder returned a zero vector, which a vector store cannot hold"
             )
             raise EmbedderError(msg)
-        wall, now = self.expiry_clock.wall(), self.expiry_clock.now()
+        wall, now = self._expiry_clock.wall(), self._expiry_clock.now()
 
         async def store() -> None:
             for draft, vector in zip(drafts, vectors, strict=True):
@@ -307,27 +373,22 @@ class VectorStoreMemory:
                 await self.store.upsert(draft.id, embedding, metadata)
 
         try:
-            await self.run(store)
+            await self._run_on_store(store)
         finally:  # after an error some drafts may be stored
-            self.changed(app, user, list(drafts))
+            self._proposals.drop_changed((app, user), drafts)
         return [draft.id for draft in drafts]
 
-    def check_ttl(self, drafts: Sequence[Draft]) -> None:
+    def _check_ttl(self, drafts: Sequence[Draft]) -> None:
         """Raise ConfigError for a `ttl` if the store cannot delete."""
         if any(draft.ttl is not None for draft in drafts):
             needed_method(self.store, "delete", "ttl")
 
-    async def counted(self, head: SessionHead) -> tuple[list[object], list[str]]:
-        """Return the valid events, and the ids of those that a rewind removed."""
-        parted: Parted = await self.read(parted_by_rewind, head.events, in_slices)
-        return parted.counted, memory_ids(parted.taken_back, head.id)
-
-    async def take_back(self, app: str, user: str, ids: Sequence[str]) -> None:
+    async def _take_back(self, app: str, user: str, ids: Sequence[str]) -> None:
         """Delete stored turns that a rewind removed."""
         if not ids:
             return
         if has_method(self.store, "delete"):
-            await self.delete(app, user, ids)
+            await self._delete_rows(app, user, ids, "delete")
         elif not self._warned:
             self._warned = True
             _log.warning(
@@ -335,38 +396,28 @@ class VectorStoreMemory:
                 "stay in it if they were stored before"
             )
 
-    async def search(
-        self,
-        app: str,
-        user: str,
-        query: str,
-        top_k: int | None,
-        min_similarity: float | None,
-        filter_: FilterLike | None,
-        vector: object,
-        offset: object = 0,
-    ) -> SearchMemoryResponse:
+    async def search(self, arguments: SearchArguments) -> SearchMemoryResponse:
         """Find the memories nearest to a query, or to its vector."""
-        self.check(app, user)
-        check_query(query)
+        app, user, vector = arguments.app_name, arguments.user_id, arguments.vector
+        self._check_owner(app, user)
+        check_query(arguments.query)
+        top_k, floor = arguments.top_k, self._min_similarity
         count = self._top_k if top_k is None else check_top_k(top_k, self.limits)
-        floor = (
-            self._min_similarity
-            if min_similarity is None
-            else check_min_similarity(min_similarity)
-        )
-        conditions = check_filter(filter_ or Filter(), self.limits, by_metadata=True)
+        if arguments.min_similarity is not None:
+            floor = check_min_similarity(arguments.min_similarity)
+        given = arguments.filter or Filter()
+        conditions = check_filter(given, self.limits, by_metadata=True)
         scope = scope_of_filter(app, user, conditions, self.store)
         embedder = self._embedding.embedder
         model = EmbeddingModel(embedder.model_id, embedder.dimensions)
         if vector is not None:
-            vector = checked_query_vector(vector, model, _BY_VECTORS)
-        left_out = check_offset(offset)
-        found = await self.near(scope, query, count + left_out, vector)
+            vector = checked_query_vector(vector, model, Ranking())
+        left_out = check_offset(arguments.offset)
+        found = await self._nearest(scope, arguments.query, count + left_out, vector)
         near = [each for each in found if floor is None or (each.score or 0.0) >= floor]
         return SearchMemoryResponse(near[left_out:])
 
-    async def near(
+    async def _nearest(
         self,
         scope: VectorStoreFilter,
         query: str,
@@ -384,8 +435,8 @@ class VectorStoreMemory:
             vector = await self._embedding.embed_query(app, user, query)
         if not vector.any():
             return []  # a zero vector has no direction
-        hits = await self.run(partial(self._search, vector, count, scope))
-        now = self.expiry_clock.wall()
+        hits = await self._run_on_store(partial(self._hits, vector, count, scope))
+        now = self._expiry_clock.wall()
         best = hits[0].score if hits else 0.0
         scores = [(hit.score, 0.0, 0.0, 1.0, math.nan, 0) for hit in hits]
         rated = self._law.rate(scores, best, 0.0)
@@ -401,10 +452,51 @@ class VectorStoreMemory:
             return [e for e in found if passes(e, e.custom_metadata, where)]
 
         # Long lists in the metadata would hold an event loop up.
-        return await (passing() if where.metadata is None else self.run(passing))
+        return await (
+            passing() if where.metadata is None else self._run_on_store(passing)
+        )
 
-    async def delete(
-        self, app: str, user: str, ids: Sequence[str], who: str = "delete"
+    async def _hits(
+        self, vector: Vectors, top_k: int, scope: VectorStoreFilter
+    ) -> list[VectorSearchResult]:
+        """Search until `top_k` memories are found that have not expired.
+
+        Expired memories are deleted. If the store cannot delete, the search is repeated
+        with a larger limit.
+        """
+        wanted = top_k
+        deleted: set[str] = set()  # some stores return deleted rows for a while
+        while True:
+            rows = await self.store.search(vector, wanted, scope)
+            hits = checked_results(rows, scope)
+            now, wall = self._expiry_clock.now(), self._expiry_clock.wall()
+            expired = {hit.id for hit in hits if is_expired(hit, now, wall)}
+            found = [hit for hit in hits if hit.id not in expired]
+            if not expired:
+                return found[:top_k]
+            new = expired - deleted
+            if new and has_method(self.store, "delete"):
+                delete = needed_method(self.store, "delete", "search_memory")
+                for id_ in new:
+                    await delete(id_, app_name=scope.app_name, user_id=scope.user_id)
+                deleted |= new
+                continue
+            limit = self.limits.max_top_k
+            if len(found) >= top_k or len(rows) < wanted or wanted >= limit:
+                return found[:top_k]
+            wanted = min(2 * wanted, limit)
+
+    async def delete(self, app: str, user: str, memory_id: str | None) -> None:
+        """Delete one memory, and the buffered turn of the same id."""
+        self._check_owner(app, user)
+        if memory_id is None:
+            return
+        id_ = check_name(memory_id, "memory_id", self.limits)
+        await self._delete_rows(app, user, [id_], "delete_memory")
+        self._waiting.drop(app, user, {id_})
+
+    async def _delete_rows(
+        self, app: str, user: str, ids: Sequence[str], who: str
     ) -> int:
         """Delete memories of a user; return how many existed.
 
@@ -415,7 +507,7 @@ class VectorStoreMemory:
         delete = needed_method(self.store, "delete", who)
         self._embedding.forget_texts(app, user)
 
-        async def each() -> int:
+        async def delete_each() -> int:
             there = 0
             for id_ in ids:
                 is_gone = bool(await delete(id_, app_name=app, user_id=user))
@@ -429,193 +521,263 @@ class VectorStoreMemory:
                         last = number + _GAP
             return there
 
-        return await self.run(each)
+        return await self._run_on_store(delete_each)
 
-    async def delete_all(
-        self, app: str, user: str, session_id: str | None, who: str
-    ) -> int:
-        """Delete the memories of a session or a user; return the number deleted."""
+    async def delete_all(self, app: str, user: str, session_id: str | None) -> int:
+        """Delete a session or all of a user, with buffered turns; return how many."""
+        self._check_owner(app, user)
+        who = "delete_user" if session_id is None else "delete_session"
+        if session_id is not None:
+            check_name(session_id, "session_id", self.limits)
         delete_many = needed_method(self.store, "delete_many", who)
         self._embedding.forget_texts(app, user)
         if session_id is None:
             self._embedding.forget_user(app, user)
         scope = VectorStoreFilter(app_name=app, user_id=user, session_id=session_id)
-        return int(await self.run(lambda: delete_many(scope)))
+        count = int(await self._run_on_store(lambda: delete_many(scope)))
+        return count + self._waiting.drop(app, user, None, session_id)
 
-    async def read(self, function: Callable[..., T], *args: Any) -> T:
+    async def propose_forget(
+        self, app: str, user: str, query: str, top_k: int
+    ) -> ForgetProposal:
+        """Search for the memories to forget, and store them as a proposal."""
+        self._check_owner(app, user)
+        needed_method(self.store, "delete", "propose_forget")
+        check_query(query)
+        count = check_top_k(top_k, self.limits)
+        scope = VectorStoreFilter(app_name=app, user_id=user)
+        found = await self._nearest(scope, query, max(count, _SAMPLE))
+        near = near_best(matches(query, found))
+        meant = [each for each, is_near in zip(found, near, strict=True) if is_near]
+        del meant[count:]
+        now = self._expiry_clock.now()
+        token = ""
+        if meant:
+            shown = {str(each.id): each.text for each in meant}
+            proposal = Proposal((app, user), shown, now + LASTS_S)
+            token = self._proposals.add(proposal, now)
+        return ForgetProposal(token, meant, now + LASTS_S)
+
+    async def confirm_forget(self, app: str, user: str, token: str, ids: object) -> int:
+        """Delete some or all proposed memories; return the number deleted."""
+        self._check_owner(app, user)
+        check_name(token, "token", self.limits)
+        chosen = chosen_ids(ids, self.limits)
+        now = self._expiry_clock.now()
+        proposal = self._proposals.take((app, user), token, chosen, now)
+        meant = list(proposal.shown) if chosen is None else chosen
+        try:
+            count = await self._delete_rows(app, user, meant, "confirm_forget")
+        except BaseException:
+            # Some memories may be deleted; the same token deletes the rest.
+            self._proposals.put_back(token, proposal)
+            raise
+        self._waiting.drop(app, user, set(meant))
+        return count
+
+    async def observe_session(self, session: object) -> list[str]:
+        """Buffer the new turns of a session; return the ids of memories made now."""
+        due = await self._buffer_turns(session, self.trigger)
+        self.on_buffered()
+        if isinstance(self.trigger, Compaction):
+            return await self._make_memories(due, compactions_only=True)
+        return []
+
+    async def end_session(
+        self,
+        session: object,
+        app_name: str | None,
+        user_id: str | None,
+        session_id: str | None,
+    ) -> list[str]:
+        """Make memories of all buffered turns of a session; return their ids."""
+        if session is not None:
+            due = await self._buffer_turns(session, None)
+        else:
+            owner = self._check_owner(app_name, user_id)
+            id_ = check_name(session_id, "session_id", self.limits)
+            due = DueSession(*owner, id_)
+        return await self._make_memories(due, compactions_only=False)
+
+    async def run_due(self) -> int:
+        """Make memories of the sessions that are due; return the number of sessions."""
+        self._check_open()
+        done = 0
+        for due in self._waiting.due(self._expiry_clock.now()):
+            try:
+                await self._make_memories(due, compactions_only=False)
+                done += 1
+            except ClosedError:
+                raise
+            except Exception as error:
+                _log.warning(
+                    "no memories could be made of a session: %s; tried again later",
+                    type(error).__name__,
+                )
+                self._waiting.postpone(due, self._expiry_clock.now())
+        return done
+
+    def next_run(self) -> float | None:
+        """Run due sessions, blocking; return the seconds until the next, or None."""
+        run_sync(self.run_due())
+        due = self._waiting.next_due()
+        return None if due is None else due - self._expiry_clock.now()
+
+    async def _buffer_turns(
+        self, session: object, due_by: Trigger | None
+    ) -> DueSession:
+        """Buffer the new turns of a session. Most calls have none."""
+        head = session_head(session, self.limits)
+        app, user = head.app, head.user
+        self._check_owner(app, user)
+        due = DueSession(app, user, head.id)
+        parted: Parted = await self._read(parted_by_rewind, head.events, in_slices)
+        taken_back = memory_ids(parted.taken_back, head.id)
+        content: SessionContent = await self._read(
+            session_content, parted.counted, head, self.limits, self._include
+        )
+        known = self._waiting.known(due, content)
+        new = {
+            id_: each
+            for id_, each in content.items()
+            if id_ not in known and getattr(each, "passage_of", None) not in known
+        }
+        self._check_ttl([each for each in new.values() if isinstance(each, Draft)])
+        late = set()
+        if isinstance(self.trigger, Compaction):
+            late = covered_before(content, known)
+        turns = {
+            id_: None if id_ in late else buffered_event(each)
+            for id_, each in new.items()
+        }
+        self._waiting.drop(app, user, set(taken_back), due.session)
+        gone = [f"\0{id_}" for id_ in taken_back]  # ids of turns contain no NUL
+        new_gone = set(gone) - self._waiting.known(due, gone)
+        await self._take_back(app, user, [g[1:] for g in new_gone])
+        turns |= dict.fromkeys(new_gone)
+        self._waiting.keep(due, turns, self._expiry_clock.now(), due_by)
+        return due
+
+    async def _make_memories(
+        self, due: DueSession, *, compactions_only: bool
+    ) -> list[str]:
+        """Make memories of a session, after the run in progress."""
+        self._check_open()
+        self.refuse_nested()
+        mine: Future[list[str]] = InterruptibleFuture()
+        # Mark it as running, so that a cancelled caller cannot cancel it.
+        mine.set_running_or_notify_cancel()
+        try:
+            while True:
+                with self._lock:
+                    other = self._runs.setdefault(due, mine)
+                if other is mine:
+                    break
+                # The caller of the other run gets its error; this run tries again.
+                with suppress(Exception):
+                    await Join(other)
+            run = partial(self._run_flush, due, mine, compactions_only)
+            self._maker.run(run, concurrent=False)
+        except BaseException as error:
+            self._end_run(due, mine)
+            reason = error if isinstance(error, Exception) else _AbandonedError()
+            with suppress(InvalidStateError):  # the run has finished
+                mine.set_exception(reason)
+            raise
+        made: list[str] = await Join(mine)
+        return made
+
+    def _run_flush(
+        self, due: DueSession, promise: Future[list[str]], compactions_only: bool
+    ) -> None:
+        """Make memories of a session on this thread, and resolve a promise."""
+        if promise.done():
+            return  # its caller was interrupted
+        try:
+            ids = run_sync(self._flush_turns(due, compactions_only))
+            resolve = partial(promise.set_result, ids)
+        except BaseException as error:
+            resolve = partial(promise.set_exception, error)
+        self._end_run(due, promise)
+        with suppress(InvalidStateError):
+            resolve()
+
+    def _end_run(self, due: DueSession, promise: Future[list[str]]) -> None:
+        with self._lock:
+            if self._runs.get(due) is promise:
+                del self._runs[due]
+
+    async def _flush_turns(self, due: DueSession, compactions_only: bool) -> list[str]:
+        made: list[str] = []
+        if isinstance(self.trigger, Compaction):
+            while found := first_compaction(self._waiting.turns(due)):
+                drafts = found.drafts(due.session)
+                made += await self._remember_drafts(due, drafts, found.turns)
+        if compactions_only:
+            return made
+        while turns := self._waiting.turns(due):
+            drafts = await self._summarizing.drafts(self.summarizer, due, turns)
+            made += await self._remember_drafts(due, drafts, turns)
+        return made
+
+    async def _remember_drafts(
+        self, due: DueSession, drafts: list[Draft], turns: Sequence[BufferedTurn]
+    ) -> list[str]:
+        """Store drafts made of turns, unless one of the turns was deleted meanwhile."""
+        ids = [turn.id for turn in turns]
+        waiting = {turn.id for turn in self._waiting.turns(due)}
+        if not waiting.issuperset(ids):
+            return []
+        written = await self._add_drafts(due.app, due.user, drafts)
+        if self._waiting.done(due, ids):
+            return written
+        await self._take_back(due.app, due.user, written)
+        return []
+
+    async def _read(self, function: Callable[..., T], *args: Any) -> T:
         """Parse arguments off the event loop."""
         work = partial(function, *args)
         result: T = await Join(self._reader.run(work, concurrent=False))
         return result
 
-    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _run_on_store(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run calls of the store on its event loop."""
         result: T = await Join(self._thread.run(work, concurrent=True))
         return result
 
-    def check(self, app_name: object, user_id: object) -> None:
-        """Raise for a closed service, and for invalid names."""
-        self.check_open()
-        check_name(app_name, "app_name", self.limits)
-        check_name(user_id, "user_id", self.limits)
+    def _check_owner(self, app_name: object, user_id: object) -> tuple[str, str]:
+        """Return checked names; raise for a closed service, and for invalid names."""
+        self._check_open()
+        app = check_name(app_name, "app_name", self.limits)
+        return app, check_name(user_id, "user_id", self.limits)
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         """Raise ClosedError after `close`."""
         if self.closed:
             raise ClosedError("the memory service is closed")
 
     def refuse_nested(self) -> None:
-        """Raise ReentrantCallError if the store or the embedder is the caller."""
+        """Raise ReentrantCallError if a run, the store or a provider is the caller."""
+        self._maker.refuse_nested()
+        self._summarizing.refuse_nested()
         self._embedding.thread.refuse_nested()
         self._thread.refuse_nested()
         self._reader.refuse_nested()
 
-    def close(self) -> None:
-        """Finish the calls in progress and end the threads."""
+    def close(self, *, quiet: bool) -> None:
+        """Finish the calls in progress and end the threads; discard buffered turns."""
+        self._maker.close()
+        self._summarizing.close()
+        left = self._waiting.count()
+        if left and not quiet:
+            _log.warning(
+                "%d observed turns waited in memory and are not remembered; "
+                "end_session remembers them before the service is closed",
+                left,
+            )
         self._reader.close()
         self._embedding.close()
         self._thread.close()
-
-    async def _search(
-        self, vector: Any, top_k: int, scope: VectorStoreFilter
-    ) -> list[VectorSearchResult]:
-        """Search until `top_k` memories are found that have not expired.
-
-        Expired memories are deleted. If the store cannot delete, the search is repeated
-        with a larger limit.
-        """
-        wanted = top_k
-        deleted: set[str] = set()  # some stores return deleted rows for a while
-        while True:
-            rows = await self.store.search(vector, wanted, scope)
-            hits = checked_results(rows, scope)
-            now, wall = self.expiry_clock.now(), self.expiry_clock.wall()
-            found = [hit for hit in hits if not is_expired(hit, now, wall)]
-            if len(found) == len(hits):
-                return found[:top_k]
-            if has_method(self.store, "delete"):
-                delete = needed_method(self.store, "delete", "search_memory")
-                names = {"app_name": scope.app_name, "user_id": scope.user_id}
-                new = [hit.id for hit in hits if is_expired(hit, now, wall)]
-                new = [id_ for id_ in new if id_ not in deleted]
-                for id_ in new:
-                    await delete(id_, **names)
-                deleted.update(new)
-                if new:
-                    continue
-            limit = self.limits.max_top_k
-            if len(found) >= top_k or len(rows) < wanted or wanted >= limit:
-                return found[:top_k]
-            wanted = min(2 * wanted, limit)
-
-
-# Forgetting in two steps over a vector store: propose, then confirm.
-#
-# Proposals are in RAM. Their number is limited.
-
-_SAMPLE = 50  # nearest memories, to estimate the user's usual similarity
-_MAX_USER_PROPOSALS = 20
-_MAX_PROPOSALS = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Proposal:
-    owner: tuple[str, str]
-    shown: dict[str, str]  # texts by id
-    expires_at: float
-
-
-class VectorStoreForgetting:
-    """The proposals of one service. Thread-safe."""
-
-    def __init__(self, memory: VectorStoreMemory) -> None:
-        """Create an object without proposals."""
-        self._memory = memory
-        self._lock = threading.Lock()
-        self._proposals: OrderedDict[str, _Proposal] = OrderedDict()
-
-    async def propose(
-        self, app_name: str, user_id: str, query: str, top_k: int
-    ) -> ForgetProposal:
-        """Search for the memories to forget, and store them as a proposal."""
-        memory = self._memory
-        memory.check(app_name, user_id)
-        needed_method(memory.store, "delete", "propose_forget")
-        check_query(query)
-        count = check_top_k(top_k, memory.limits)
-        scope = VectorStoreFilter(app_name=app_name, user_id=user_id)
-        found = await memory.near(scope, query, max(count, _SAMPLE))
-        near = near_best(matches(query, found))
-        meant = [each for each, is_near in zip(found, near, strict=True) if is_near]
-        del meant[count:]
-        expires_at = memory.expiry_clock.now() + LASTS_S
-        if not meant:
-            return ForgetProposal("", [], expires_at)
-        shown = {str(each.id): each.text for each in meant}
-        token = secrets.token_urlsafe(9)
-        with self._lock:
-            self._proposals[token] = _Proposal((app_name, user_id), shown, expires_at)
-            self._drop_old()
-        return ForgetProposal(token, meant, expires_at)
-
-    async def confirm(
-        self, app_name: str, user_id: str, token: str, ids: object
-    ) -> tuple[int, list[str]]:
-        """Delete some or all proposed memories; return the count and the ids."""
-        memory = self._memory
-        memory.check(app_name, user_id)
-        check_name(token, "token", memory.limits)
-        chosen = chosen_ids(ids, memory.limits)
-        proposal = self._take((app_name, user_id), token, chosen)
-        meant = list(proposal.shown) if chosen is None else chosen
-        try:
-            count = await memory.delete(app_name, user_id, meant, "confirm_forget")
-        except BaseException:
-            # Some memories may be deleted; the same token deletes the rest.
-            with self._lock:
-                self._proposals[token] = proposal
-                self._proposals.move_to_end(token, last=False)
-            raise
-        return count, meant
-
-    def changed(self, app: str, user: str, drafts: Sequence[Draft]) -> None:
-        """Invalidate proposals of memories whose text has changed."""
-        texts = {draft.id: draft.text for draft in drafts}
-        with self._lock:
-            for token, proposal in list(self._proposals.items()):
-                shown = proposal.shown
-                if proposal.owner == (app, user) and any(
-                    texts.get(id_, text) != text for id_, text in shown.items()
-                ):
-                    del self._proposals[token]
-
-    def _take(
-        self, owner: tuple[str, str], token: str, chosen: Sequence[str] | None
-    ) -> _Proposal:
-        now = self._memory.expiry_clock.now()
-        with self._lock:
-            proposal = self._proposals.get(token)
-            is_own = proposal is not None and proposal.owner == owner
-            if proposal is None or not is_own or proposal.expires_at <= now:
-                msg = "token: confirms nothing, or no longer; propose it again"
-                raise NotFoundError(msg)
-            if chosen is not None and not proposal.shown.keys() >= set(chosen):
-                msg = "ids: expected ids of the memories that were proposed"
-                raise InvalidArgumentError(msg)
-            return self._proposals.pop(token)
-
-    def _drop_old(self) -> None:
-        now = self._memory.expiry_clock.now()
-        _, newest = next(reversed(self._proposals.items()))
-        for token, each in list(self._proposals.items()):
-            if each.expires_at <= now:
-                del self._proposals[token]
-        known = self._proposals.items()
-        own = [token for token, each in known if each.owner == newest.owner]
-        for token in own[:-_MAX_USER_PROPOSALS]:
-            del self._proposals[token]
-        while len(self._proposals) > _MAX_PROPOSALS:
-            self._proposals.popitem(last=False)
 
 
 def matches(query: str, found: Sequence[MemoryEntry]) -> list[Match]:
@@ -624,11 +786,9 @@ def matches(query: str, found: Sequence[MemoryEntry]) -> list[Match]:
     The user's usual similarity is the lowest cosine of the memories found. It is capped
     at half of the best cosine, because all memories of a user may be similar.
     """
-    if not found:
-        return []
     query_words = set(content_words(query))
     cosines = [each.similarity or 0.0 for each in found]
-    usual = min(*cosines, max(cosines) / 2)
+    usual = min([*cosines, max(cosines, default=0.0) / 2])
     return [
         Match(
             len(query_words & set(content_words(each.text))) / max(len(query_words), 1),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from vecall.clock import Time, to_micros, to_seconds
 from vecall.concurrency.executor import Pool as ThreadPool
-from vecall.embedders.base import PerProcess
+from vecall.embedders.base import MAX_DIMENSIONS, PerProcess
 from vecall.errors import (
     BusyError,
     ClosedError,
@@ -168,8 +168,6 @@ class DeletingVectorStore(VectorStore, Protocol):
 Key = tuple[str, str]
 """(app_name, user_id)."""
 
-MAX_DIMENSIONS = 65_536
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionScope:
@@ -180,12 +178,6 @@ class PartitionScope:
     after: int | None = None
     before: int | None = None
     where: Filter | None = None
-
-    def lets_through(self, micros: int) -> bool:
-        """Whether a row of this time passes."""
-        return (self.after is None or self.after <= micros) and (
-            self.before is None or micros < self.before
-        )
 
 
 def check_key(app_name: object, user_id: object, where: str, limits: Limits) -> Key:
@@ -341,6 +333,7 @@ def meets(metadata: Mapping[str, Any], where: Filter) -> bool:
 # Rows, and stores that check the arguments of their calls.
 
 T = TypeVar("T")
+_WITH_WHERE = 4  # times as many rows, of which some are left out
 
 
 class StoredRow(NamedTuple):
@@ -354,7 +347,8 @@ class StoredRow(NamedTuple):
     def passes(self, scope: PartitionScope) -> bool:
         """Whether the row passes a filter."""
         return (
-            scope.lets_through(self.micros)
+            (scope.after is None or scope.after <= self.micros)
+            and (scope.before is None or self.micros < scope.before)
             and (scope.session is None or scope.session == self.session)
             and (scope.where is None or meets(json.loads(self.metadata), scope.where))
         )
@@ -403,6 +397,32 @@ class CheckedVectorStore(ABC):
         work = partial(self._search, vector, count, scope)
         return await self._call(scope.key, work, rows)
 
+    def _search(
+        self, vector: NDArray[np.float32], top_k: int, scope: PartitionScope
+    ) -> list[VectorSearchResult]:
+        wanted = top_k + 1
+        if scope.where is not None:
+            wanted *= _WITH_WHERE
+        while True:
+            found = self._nearest(vector, wanted, scope)
+            hits = [
+                # A server's rounding may put a cosine beyond 1.
+                (min(1.0, max(-1.0, cosine)), row)
+                for cosine, row in found
+                if row.passes(scope)
+            ]
+            # Rows that tie with the last one wanted may be missing.
+            if len(found) < wanted or (
+                len(hits) >= top_k and hits[top_k - 1][0] > found[-1][0]
+            ):
+                break
+            wanted *= 4
+        hits.sort(key=lambda hit: (-hit[0], -hit[1].micros, hit[1].id))
+        return [
+            VectorSearchResult(row.id, score, json.loads(row.metadata))
+            for score, row in hits[:top_k]
+        ]
+
     async def delete(self, id: str, *, app_name: str, user_id: str) -> bool:
         """Delete one row of one user; return whether it existed.
 
@@ -433,10 +453,10 @@ class CheckedVectorStore(ABC):
         """Store a row."""
 
     @abstractmethod
-    def _search(
-        self, vector: NDArray[np.float32], top_k: int, scope: PartitionScope
-    ) -> list[VectorSearchResult]:
-        """Return the nearest rows that pass a filter, best first."""
+    def _nearest(
+        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
+    ) -> list[tuple[float, StoredRow]]:
+        """Return rows with cosines, best first, that pass a filter without `where`."""
 
     @abstractmethod
     def _delete(self, key: Key, id: str) -> bool:
@@ -447,21 +467,7 @@ class CheckedVectorStore(ABC):
         """Delete the rows that pass a filter."""
 
 
-# What vector stores on a server share: threads, time limits, ties.
-
-_WITH_WHERE = 4  # times as many rows, of which some are left out
-
-
-class Hit(NamedTuple):
-    """A row that a server found; its score is a cosine."""
-
-    score: float
-    row: StoredRow
-
-    @classmethod
-    def of(cls, cosine: float, row: StoredRow) -> Hit:
-        """Return a row with the cosine that a server computed, rounding errors cut."""
-        return cls(min(1.0, max(-1.0, cosine)), row)
+# What vector stores on a server share: threads and time limits.
 
 
 class RemoteVectorStore(CheckedVectorStore):
@@ -481,7 +487,7 @@ class RemoteVectorStore(CheckedVectorStore):
         *,
         connections: int,
         timeout: float,
-        most_dimensions: int = MAX_DIMENSIONS,
+        most_dimensions: int,
     ) -> None:
         """Check the options that stores share.
 
@@ -489,20 +495,15 @@ class RemoteVectorStore(CheckedVectorStore):
             ConfigError: An option is invalid.
         """
         super().__init__(limits)
-        most = min(MAX_DIMENSIONS, most_dimensions)
-        for value, name, least, limit in (
-            (1 if dimensions is None else dimensions, "dimensions", 1, most),
-            (connections, "connections", 1, 64),
-        ):
-            if type(value) is not int or not least <= value <= limit:
-                msg = f"{name}: expected an integer from {least} to {limit}"
-                raise ConfigError(msg)
+        length = 1 if dimensions is None else dimensions
+        check_count(length, "dimensions", most_dimensions)
+        check_count(connections, "connections", 64)
         given: object = timeout
         if type(given) not in (int, float) or not 0.1 <= timeout <= 3600:
             raise ConfigError("timeout: expected seconds from 0.1 to 3600")
         self._wanted = dimensions
         self._dimensions: int | None = None
-        self._most = most
+        self._most = most_dimensions
         self._timeout = float(timeout)
         self._call_of_thread = threading.local()
         self._threads = PerProcess(
@@ -540,27 +541,6 @@ class RemoteVectorStore(CheckedVectorStore):
         left: float = self._call_of_thread.deadline - monotonic()
         return left
 
-    def _search(
-        self, vector: NDArray[np.float32], top_k: int, scope: PartitionScope
-    ) -> list[VectorSearchResult]:
-        wanted = top_k + 1
-        if scope.where is not None:
-            wanted *= _WITH_WHERE
-        while True:
-            found = self._nearest(vector, wanted, scope)
-            hits = [hit for hit in found if hit.row.passes(scope)]
-            # Rows that tie with the last one wanted may still be on the server.
-            if len(found) < wanted or (
-                len(hits) >= top_k and hits[top_k - 1].score > found[-1].score
-            ):
-                break
-            wanted *= 4
-        hits.sort(key=lambda hit: (-hit.score, -hit.row.micros, hit.row.id))
-        return [
-            VectorSearchResult(row.id, score, json.loads(row.metadata))
-            for score, row in hits[:top_k]
-        ]
-
     def _require_length(
         self, vector: NDArray[np.float32], read: Callable[[], int | None]
     ) -> bool:
@@ -577,14 +557,14 @@ class RemoteVectorStore(CheckedVectorStore):
         return self._dimensions is not None
 
     @abstractmethod
-    def _nearest(
-        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
-    ) -> list[Hit]:
-        """Return rows by score that pass the filter apart from `where`."""
-
-    @abstractmethod
     def _disconnect(self) -> None:
         """Close the connections; those in use, when they come back."""
+
+
+def check_count(given: object, name: str, most: int) -> None:
+    """Check an option of a store that is a number from 1."""
+    if type(given) is not int or not 1 <= given <= most:
+        raise ConfigError(f"{name}: expected an integer from 1 to {most}")
 
 
 def closed_error() -> ClosedError:

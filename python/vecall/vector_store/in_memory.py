@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,15 +14,15 @@ from numpy.typing import NDArray
 
 from vecall._core import Engine
 from vecall.concurrency.time_slices import in_slices
-from vecall.errors import ConfigError, DimensionError
+from vecall.embedders.base import MAX_DIMENSIONS
+from vecall.errors import DimensionError
 from vecall.limits import Limits
 from vecall.vector_store.base import (
-    MAX_DIMENSIONS,
     CheckedVectorStore,
     Key,
     PartitionScope,
     StoredRow,
-    VectorSearchResult,
+    check_count,
 )
 
 T = TypeVar("T")
@@ -34,28 +32,13 @@ _LONG_WORK = 1 << 22
 _MIN_ROW_COST = 512  # of a short vector
 _RESULT_COST = 1 << 15  # of returning a row
 _TRIES = 3  # before a search locks writers out
-
-
 _NEVER = np.iinfo(np.int64).max
-_NO_SESSION = 0
-
-Hit = tuple[int, float]
-"""Row number and cosine."""
-
-
-@dataclass(slots=True)
-class _Session:
-    """A session's number in the engine, and the numbers of its rows."""
-
-    number: int
-    rows: set[int] = field(default_factory=set)
 
 
 class Partition:
     """One user's rows, by numbers that are never reused.
 
-    The engine also knows sessions by numbers, not by hashes, so two sessions never
-    collide. `find` needs no lock; all other methods need the caller's lock.
+    `find` needs no lock; all other methods need the caller's lock.
     """
 
     def __init__(self, engine: Engine, key: Key) -> None:
@@ -64,32 +47,26 @@ class Partition:
         self._engine = engine
         self._key = key
         self._numbers: dict[str, int] = {}  # of rows, by id
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, set[int]] = {}  # the numbers of their rows
 
     def number_of(self, id: str) -> int | None:
         """Return the number of the row with this id."""
         return self._numbers.get(id)
 
-    def candidates(self, scope: PartitionScope) -> list[tuple[int, StoredRow]]:
-        """Return the rows of the scope's session, or all rows; ignores times."""
-        if scope.session is None:
+    def candidates(self, session: str | None) -> list[tuple[int, StoredRow]]:
+        """Return the rows of a session with their numbers; for None, all."""
+        if session is None:
             return list(self.rows.items())
-        session = self._sessions.get(scope.session)
-        numbers = () if session is None else session.rows
-        return [(number, self.rows[number]) for number in numbers]
+        return [(n, self.rows[n]) for n in self._sessions.get(session, ())]
 
     def add(self, number: int, row: StoredRow, vector: NDArray[np.float32]) -> None:
         """Add a row under a new number; an error changes nothing."""
-        session = None
-        if row.session is not None:
-            session = self._sessions.get(row.session) or _Session(number)
-        label = _NO_SESSION if session is None else session.number
         self._engine.add_rows(
             self._key,
             np.array([number], np.int64),
             np.array([row.micros], np.int64),
             np.array([_NEVER], np.int64),
-            np.array([label], np.uint64),
+            np.zeros(1, np.uint64),
             np.zeros(1, np.int32),
             np.zeros(0, np.uint64),
             np.zeros(2, np.int64),
@@ -97,9 +74,8 @@ class Partition:
         )
         self.rows[number] = row
         self._numbers[row.id] = number
-        if session is not None and row.session is not None:
-            session.rows.add(number)
-            self._sessions[row.session] = session
+        if row.session is not None:
+            self._sessions.setdefault(row.session, set()).add(number)
 
     def remove(self, numbers: Sequence[int]) -> None:
         """Remove rows; the engine removes all of them atomically."""
@@ -108,54 +84,23 @@ class Partition:
             row = self.rows.pop(number)
             if self._numbers[row.id] == number:  # else it was replaced
                 del self._numbers[row.id]
-            if row.session is None:
-                continue
-            session = self._sessions[row.session]
-            session.rows.discard(number)
-            if not session.rows:
-                del self._sessions[row.session]
+            if row.session is not None:
+                of_session = self._sessions[row.session]
+                of_session.discard(number)
+                if not of_session:
+                    del self._sessions[row.session]
 
     def drop(self) -> None:
         """Free the partition's memory in the engine."""
         self._engine.drop(self._key)
 
-    def options(self, scope: PartitionScope) -> dict[str, Any] | None:
-        """Return the engine's options for a filter; None if no row passes it."""
-        options: dict[str, Any] = {}
-        if scope.session is not None:
-            session = self._sessions.get(scope.session)
-            if session is None:
-                return None
-            options["session"] = session.number
-        if scope.after is not None:
-            options["after"] = scope.after
-        if scope.before is not None:
-            options["before"] = scope.before
-        return options
-
     def find(
-        self, vector: NDArray[np.float32], top_k: int, options: Mapping[str, Any]
-    ) -> list[Hit]:
-        """Return the best rows, best first, and all that tie with the last one.
-
-        The engine breaks ties of score and time by number, the store by id.
-        """
-        wanted = top_k + 1
-        while True:
-            ids, scores = self._engine.search(
-                self._key, vector, wanted, exact=True, **options
-            )
-            hits: list[Hit] = list(zip(ids.tolist(), scores.tolist(), strict=True))
-            if len(hits) < wanted or not self._are_tied(hits[top_k - 1], hits[-1]):
-                return hits
-            wanted *= 4
-
-    def _are_tied(self, first_hit: Hit, second_hit: Hit) -> bool:
-        """Whether two hits tie; False if one was removed, which the caller detects."""
-        first, second = self.rows.get(first_hit[0]), self.rows.get(second_hit[0])
-        if first is None or second is None:
-            return False
-        return first_hit[1] == second_hit[1] and first.micros == second.micros
+        self, vector: NDArray[np.float32], count: int, options: Mapping[str, Any]
+    ) -> list[tuple[int, float]]:
+        """Return the numbers and the cosines of the nearest rows, best first."""
+        found = self._engine.search(self._key, vector, count, exact=True, **options)
+        numbers, scores = (each.tolist() for each in found)
+        return list(zip(numbers, scores, strict=True))
 
 
 class InMemoryVectorStore(CheckedVectorStore):
@@ -192,10 +137,7 @@ class InMemoryVectorStore(CheckedVectorStore):
         self._next = itertools.count(1)
         if dimensions is None:
             return
-        given: object = dimensions
-        if type(given) is not int or not 1 <= given <= MAX_DIMENSIONS:
-            msg = f"dimensions: expected an integer from 1 to {MAX_DIMENSIONS}"
-            raise ConfigError(msg)
+        check_count(dimensions, "dimensions", MAX_DIMENSIONS)
         self._engine = _engine(dimensions)
 
     @property
@@ -247,50 +189,45 @@ class InMemoryVectorStore(CheckedVectorStore):
             self._engine = engine
             self._partitions[key] = part
 
-    def _search(
-        self, vector: NDArray[np.float32], top_k: int, scope: PartitionScope
-    ) -> list[VectorSearchResult]:
-        found = None
+    def _nearest(
+        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
+    ) -> list[tuple[float, StoredRow]]:
         for _ in range(_TRIES):
-            found = self._attempt(vector, top_k, scope, self._lock)
+            found = self._attempt_search(vector, count, scope, self._lock)
             if found is not None:
-                break
-        if found is None:
-            with self._lock:
-                found = self._attempt(vector, top_k, scope, nullcontext()) or []
-        found.sort(key=lambda hit: (-hit[0], -hit[1].micros, hit[1].id))
-        return [
-            VectorSearchResult(row.id, score, json.loads(row.metadata))
-            for score, row in found[:top_k]
-        ]
+                return found
+        with self._lock:
+            return self._attempt_search(vector, count, scope, nullcontext()) or []
 
-    def _attempt(
+    def _attempt_search(
         self,
         vector: NDArray[np.float32],
-        top_k: int,
+        count: int,
         scope: PartitionScope,
         lock: AbstractContextManager[Any],
     ) -> list[tuple[float, StoredRow]] | None:
         """Search, locked before and after; None if a row was removed meanwhile."""
+        options: dict[str, Any] = {"after": scope.after, "before": scope.before}
         with lock:
             self._checked_engine(vector)
             part = self._partitions.get(scope.key)
-            options = None if part is None else part.options(scope)
-            if part is None or options is None:
+            if part is None:
                 return []
-            candidates = [] if scope.where is None else part.candidates(scope)
+            is_whole = scope.session is None and scope.where is None
+            rows = [] if is_whole else part.candidates(scope.session)
         if scope.where is not None:
-            passing = [n for n, row in in_slices(candidates) if row.passes(scope)]
-            options["only"] = np.array(passing, np.int64)
-        hits = part.find(vector, top_k, options)
+            rows = [each for each in in_slices(rows) if each[1].passes(scope)]
+        if not is_whole:
+            options["only"] = np.array([number for number, _ in rows], np.int64)
+        found = part.find(vector, count, options)
         with lock:
             self._check_open()
-            rows = [part.rows.get(number) for number, _ in hits]
-        scores = [score for _, score in hits]
-        found = [
-            (s, row) for s, row in zip(scores, rows, strict=True) if row is not None
-        ]
-        return found if len(found) == len(hits) else None
+            hits = [
+                (score, part.rows[number])
+                for number, score in found
+                if number in part.rows
+            ]
+        return hits if len(hits) == len(found) else None
 
     def _delete(self, key: Key, id: str) -> bool:
         with self._lock:
@@ -308,7 +245,7 @@ class InMemoryVectorStore(CheckedVectorStore):
             part = self._partitions.get(scope.key)
             if part is None:
                 return 0
-            candidates = part.candidates(scope)
+            candidates = part.candidates(scope.session)
         chosen = [n for n, row in in_slices(candidates) if row.passes(scope)]
         with self._lock:
             self._check_open()

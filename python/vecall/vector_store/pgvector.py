@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,8 @@ from vecall.embedders.base import PerProcess
 from vecall.errors import ClosedError, ConfigError, DimensionError, needs_extra
 from vecall.limits import Limits
 from vecall.telemetry import warn_caller
+from vecall.validation import is_database_url
 from vecall.vector_store.base import (
-    Hit,
     Key,
     PartitionScope,
     RemoteVectorStore,
@@ -32,50 +32,11 @@ if TYPE_CHECKING:
 _UNUSED = ("writers", "readers", "keeper_url")
 
 
-class PgConnections:
-    """Lends connections. Each process has its own. Safe to share between threads."""
-
-    def __init__(
-        self, url: DatabaseUrl, connections: int, on_error: Callable[[], None]
-    ) -> None:
-        """Connect to nothing yet."""
-        from vecall.store.postgres.connections import Connector, Pool
-
-        self._connector = Connector(url, durable=True)
-        self._pools = PerProcess(lambda: Pool(self._connector.connect, connections))
-        self._on_error = on_error
-
-    @contextmanager
-    def lent(self, seconds: float) -> Iterator[BoundedConnection]:
-        """Lend a connection for so many seconds, and raise vecall's errors."""
-        import psycopg
-
-        from vecall.store.postgres.url import MISPLACED, database_errors, is_lost
-
-        pool = self._pools()
-        with database_errors(), _own_errors(), pool.borrowed(seconds) as connection:
-            connection.allow(seconds, each=False)
-            try:
-                yield connection
-            except psycopg.Error as error:
-                if is_lost(error):
-                    pool.lose(connection)
-                elif isinstance(error, MISPLACED):
-                    self._connector.prepares = False
-                    pool.lose_all()
-                self._on_error()
-                raise
-
-    def close(self) -> None:
-        """Close them; those in use, when they come back."""
-        self._pools().close()
-
-
-def parsed(url: str, schema: str) -> DatabaseUrl:
+def parsed_store_url(url: str, schema: str) -> DatabaseUrl:
     """Return the parts of a URL."""
-    from vecall.store.postgres.url import is_url, parse_url
+    from vecall.store.postgres.url import parse_url
 
-    if not is_url(url):
+    if not is_database_url(url):
         raise ConfigError("url: expected postgresql://user@host/database")
     found = parse_url(url, default_schema=schema)
     for name in _UNUSED:
@@ -164,8 +125,8 @@ class PgVectorStore(RemoteVectorStore):
             ImportError: The extra `vecall[pgvector]` is not installed.
         """
         with needs_extra("PgVectorStore", "psycopg", "pgvector"):
-            import vecall.store.postgres.connections  # noqa: F401
-        self._url = parsed(url, _SCHEMA)
+            from vecall.store.postgres.connections import Connector, Pool
+        self._url = parsed_store_url(url, _SCHEMA)
         super().__init__(
             dimensions,
             limits,
@@ -182,15 +143,37 @@ class PgVectorStore(RemoteVectorStore):
             "SET session = excluded.session, micros = excluded.micros, "
             "metadata = excluded.metadata, vec = excluded.vec"
         )
-        self._connections = PgConnections(self._url, connections, self._forget_length)
+        connector = Connector(self._url, durable=True)
+        self._pools = PerProcess(
+            lambda: Pool(connector.connect, connections, connector.prepare_no_more)
+        )
 
-    def _forget_length(self) -> None:
-        self._dimensions = None  # the table may have been dropped
+    @contextmanager
+    def _lent(self) -> Iterator[BoundedConnection]:
+        """Lend a connection for the time left, and raise vecall's errors."""
+        import psycopg
+
+        from vecall.store.postgres.url import database_errors
+
+        seconds = self._seconds_left()
+        with (
+            database_errors(),
+            _own_errors(),
+            self._pools().borrowed(seconds) as connection,
+        ):
+            connection.allow(seconds, each=False)
+            try:
+                yield connection
+            except psycopg.Error:
+                self._dimensions = None  # the table may have been dropped
+                raise
 
     def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
-        with self._connections.lent(self._seconds_left()) as connection:
-            is_known = self._require_length(vector, lambda: self._length(connection))
-            values = [*key, *row, _text(vector)]
+        with self._lent() as connection:
+            is_known = self._require_length(
+                vector, lambda: self._read_length(connection)
+            )
+            values = [*key, *row, str(vector.tolist())]
             if is_known:
                 self._execute_statement(connection, self._insert, values)
             else:
@@ -205,7 +188,7 @@ class PgVectorStore(RemoteVectorStore):
         """Create the table unless another process has done so meanwhile."""
         run = self._execute_statement
         run(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [self._table])
-        if self._require_length(vector, lambda: self._length(connection)):
+        if self._require_length(vector, lambda: self._read_length(connection)):
             return
         schema = self._url.schema
         if not run(connection, "SELECT to_regnamespace(%s)", [schema])[0][0]:
@@ -218,7 +201,7 @@ class PgVectorStore(RemoteVectorStore):
             "PRIMARY KEY (app, usr, id))",
         )
 
-    def _length(self, connection: BoundedConnection) -> int | None:
+    def _read_length(self, connection: BoundedConnection) -> int | None:
         """Return the length that the table's column has; None without a table."""
         length: int | None
         values = [self._table, self._url.schema]
@@ -232,22 +215,22 @@ class PgVectorStore(RemoteVectorStore):
 
     def _nearest(
         self, vector: NDArray[np.float32], count: int, scope: PartitionScope
-    ) -> list[Hit]:
-        with self._connections.lent(self._seconds_left()) as connection:
-            if not self._require_length(vector, lambda: self._length(connection)):
+    ) -> list[tuple[float, StoredRow]]:
+        with self._lent() as connection:
+            if not self._require_length(vector, lambda: self._read_length(connection)):
                 return []
             where, values = _scope_conditions(scope)
             found = self._execute_statement(
                 connection,
                 "SELECT vec <#> %s AS distance, id, session, micros, metadata "
                 f"FROM {self._table} WHERE {where} ORDER BY distance LIMIT %s",
-                [_text(vector), *values, count],
+                [str(vector.tolist()), *values, count],
             )
-        return [Hit.of(-distance, StoredRow(*row)) for distance, *row in found]
+        return [(-distance, StoredRow(*row)) for distance, *row in found]
 
     def _delete(self, key: Key, id: str) -> bool:
-        with self._connections.lent(self._seconds_left()) as connection:
-            if self._length(connection) is None:
+        with self._lent() as connection:
+            if self._read_length(connection) is None:
                 return False
             return bool(
                 self._execute_statement(
@@ -260,8 +243,8 @@ class PgVectorStore(RemoteVectorStore):
 
     def _delete_many(self, scope: PartitionScope) -> int:
         where, values = _scope_conditions(scope)
-        with self._connections.lent(self._seconds_left()) as connection:
-            if self._length(connection) is None:
+        with self._lent() as connection:
+            if self._read_length(connection) is None:
                 return 0
             with connection.transaction():
                 if scope.where is not None:
@@ -285,7 +268,7 @@ class PgVectorStore(RemoteVectorStore):
         return cursor.fetchall() if cursor.description else []
 
     def _disconnect(self) -> None:
-        self._connections.close()
+        self._pools().close()  # connections in use, when they come back
 
 
 def _scope_conditions(scope: PartitionScope) -> tuple[str, list[Any]]:
@@ -300,8 +283,3 @@ def _scope_conditions(scope: PartitionScope) -> tuple[str, list[Any]]:
             conditions.append(condition)
             values.append(value)
     return " AND ".join(conditions), values
-
-
-def _text(vector: NDArray[np.float32]) -> str:
-    """Return a vector as pgvector reads it."""
-    return str(vector.tolist())

@@ -23,7 +23,6 @@ from vecall.errors import (
 )
 from vecall.limits import Limits
 from vecall.vector_store.base import (
-    Hit,
     Key,
     PartitionScope,
     RemoteVectorStore,
@@ -143,11 +142,6 @@ def _session_hex(session: str | None) -> str:
     return "" if session is None else session.encode().hex()
 
 
-def vector_bytes(vector: NDArray[np.float32]) -> bytes:
-    """Return a vector as the commands of vector sets read it."""
-    return vector.astype("<f4").tobytes()
-
-
 _PREFIX = re.compile(r"[A-Za-z0-9_.{}-]{1,64}")
 _MOST_DIMENSIONS = 32_768
 _ALL = 2**62
@@ -235,35 +229,40 @@ class RedisVectorStore(RemoteVectorStore):
         self._client = open_client(url, timeout)
 
     def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
-        self._require_length(vector, self._length)
-        answer = self._run(
+        self._require_length(vector, self._read_length)
+        answer = self._send(
             "EVAL",
             _UPSERT,
             2,
             self._length_key,
-            self._key(key),
+            self._user_key(key),
             vector.size,
-            vector_bytes(vector),
+            vector.astype("<f4").tobytes(),
             row.id.encode(),
             attributes_of(row),
         )
         self._dimensions = int(answer)
-        self._require_length(vector, self._length)
+        self._require_length(vector, self._read_length)
 
-    def _length(self) -> int | None:
-        found = self._run("GET", self._length_key)
+    def _read_length(self) -> int | None:
+        found = self._send("GET", self._length_key)
         return None if found is None else int(found)
 
     def _nearest(
         self, vector: NDArray[np.float32], count: int, scope: PartitionScope
-    ) -> list[Hit]:
-        if not self._require_length(vector, self._length):
+    ) -> list[tuple[float, StoredRow]]:
+        if not self._require_length(vector, self._read_length):
             return []
         terms = filter_terms(scope)
         # On a thread of the server (without NOTHREAD), a search beside writers missed a
         # row that was being replaced in 7 of 7,474 searches.
-        answer = self._run(
-            *("VSIM", self._key(scope.key), "FP32", vector_bytes(vector)),
+        answer = self._send(
+            *(
+                "VSIM",
+                self._user_key(scope.key),
+                "FP32",
+                vector.astype("<f4").tobytes(),
+            ),
             *("WITHSCORES", "WITHATTRIBS", "COUNT", count),
             *(("FILTER", " and ".join(terms)) if terms else ()),
             "TRUTH",
@@ -271,21 +270,21 @@ class RedisVectorStore(RemoteVectorStore):
         )
         # Redis maps a cosine to [0, 1].
         return [
-            Hit.of(2 * float(score) - 1, row_of(id, attributes))
+            (2 * float(score) - 1, row_of(id, attributes))
             for id, score, attributes in _grouped_values(answer, 3)
         ]
 
     def _delete(self, key: Key, id: str) -> bool:
-        return bool(self._run("VREM", self._key(key), id.encode()))
+        return bool(self._send("VREM", self._user_key(key), id.encode()))
 
     def _delete_many(self, scope: PartitionScope) -> int:
-        key = self._key(scope.key)
+        key = self._user_key(scope.key)
         if scope == PartitionScope(scope.key):
-            return int(self._run("EVAL", _DELETE_ALL, 1, key))
+            return int(self._send("EVAL", _DELETE_ALL, 1, key))
         count = 0
         # A number of at least that of the rows returns all of them. That of a VCARD
         # before would be too low beside writers.
-        ids = self._run("VRANDMEMBER", key, _ALL)
+        ids = self._send("VRANDMEMBER", key, _ALL)
         for piece in _grouped_values(ids or [], _PIECE):
             with (
                 self._client_errors(),
@@ -301,15 +300,15 @@ class RedisVectorStore(RemoteVectorStore):
                 for part in (id, attributes)
             ]
             if unchanged:
-                count += int(self._run("EVAL", _DELETE_UNCHANGED, 1, key, *unchanged))
+                count += int(self._send("EVAL", _DELETE_UNCHANGED, 1, key, *unchanged))
         return count
 
-    def _key(self, key: Key) -> bytes:
+    def _user_key(self, key: Key) -> bytes:
         """Return the key of a user; the length of the app's name makes it unique."""
         app, user = (name.encode() for name in key)
         return b"%s:%d:%s:%s" % (self._prefix.encode(), len(app), app, user)
 
-    def _run(self, *command: Any) -> Any:
+    def _send(self, *command: Any) -> Any:
         with self._client_errors():
             return self._client.execute_command(*command)
 
@@ -325,16 +324,13 @@ class RedisVectorStore(RemoteVectorStore):
             raise typed_error(error) from None
         except (ValueError, AttributeError, OSError):
             # What the client raises where a thread has closed another's connection.
-            if self._is_closed():
+            if self._closed:
                 raise closed_error() from None
             msg = "the connection to the server ended in the middle of a call"
             raise StorageError(msg) from None
         finally:
-            if self._is_closed():
+            if self._closed:
                 self._disconnect()
-
-    def _is_closed(self) -> bool:
-        return self._closed
 
     def _disconnect(self) -> None:
         self._client.connection_pool.disconnect(inuse_connections=False)

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -27,6 +27,7 @@ from vecall.concurrency.executor import InterruptibleFuture, free_frames
 from vecall.errors import BusyError, ClosedError, VecallError
 from vecall.store.postgres.connections import (
     LOCK_WAIT_S,
+    PAUSES_S,
     BoundedConnection,
     Connections,
 )
@@ -54,10 +55,6 @@ from vecall.store.writes.model_migration import require_migrating
 from vecall.store.writes.sessions import ClaimSession
 
 T = TypeVar("T")
-_Claimed = tuple[str, str, str, bool]
-
-_TRIES = 5
-_PAUSE_S = 0.05
 
 _SESSION = """
 WITH due AS MATERIALIZED (
@@ -126,15 +123,9 @@ class PostgresClaims:
 
     def session(self, lease_s: float) -> DueSession | None:
         """Claim a due session; see `Claims.session`."""
-
-        def claim(transaction: PostgresTransaction) -> _Claimed | None:
-            now = transaction.expiry_clock.now()
-            given = {"now": now, "until": now + lease_s}
-            found: _Claimed | None = transaction.execute(_SESSION, given).fetchone()
-            return found
-
-        while (claimed := self._run_claim(claim)) is not None:
-            session, has_turns = DueSession(*claimed[:3]), claimed[3]
+        while rows := self._claim_rows(_SESSION, lease_s):
+            ((*names, has_turns),) = rows
+            session = DueSession(*names)
             if has_turns:
                 return session
             # Under the lock of the user: disarm it, unless it has turns by now.
@@ -145,13 +136,8 @@ class PostgresClaims:
 
     def users(self, most: int, lease_s: float) -> list[ClaimedUser]:
         """Claim users with expired data; see `Claims.users`."""
-
-        def claim(transaction: PostgresTransaction) -> list[ClaimedUser]:
-            now = transaction.expiry_clock.now()
-            given = {"now": now, "until": now + lease_s, "most": most}
-            return [ClaimedUser(*row) for row in transaction.execute(_USERS, given)]
-
-        return self._run_claim(claim)
+        rows = self._claim_rows(_USERS, lease_s, most=most)
+        return [ClaimedUser(*row) for row in rows]
 
     def release_users(self, users: Sequence[ClaimedUser]) -> None:
         """End claims of users.
@@ -160,16 +146,14 @@ class PostgresClaims:
         that takes long, its claim ends with its lease.
         """
 
-        def release(transaction: PostgresTransaction) -> list[int]:
-            given = {"parts": [user.part for user in users]}
-            return _sorted_rids(transaction.execute(_RELEASE_FREE, given).fetchall())
-
         def release_one(transaction: PostgresTransaction, part: int) -> None:
             limit = f"{int(1000 * LOCK_WAIT_S)}ms"
             transaction.execute("SELECT set_config('lock_timeout', ?, true)", (limit,))
             transaction.execute(_RELEASE, (part,))
 
-        for part in self._run_claim(release):
+        parts = [user.part for user in users]
+        locked = self._claim_rows(_RELEASE_FREE, 0.0, parts=parts)
+        for part in sorted(part for (part,) in locked):
             with suppress(BusyError):
                 self._run_claim(partial(release_one, part=part))
 
@@ -180,8 +164,19 @@ class PostgresClaims:
             require_migrating(transaction, model)
             now = transaction.expiry_clock.now()
             given = {"now": now, "until": now + lease_s, "most": most, "model": model}
-            rids = _next_of_pass(transaction, given)
-            if not rids:
+            found = transaction.execute(
+                "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'reembed_cursor' "
+                "FOR UPDATE"
+            ).fetchone()
+            assert found is not None  # the migration is running
+            passed = transaction.execute(_PASS, {**given, "cursor": found[0]})
+            rids = _sorted_rids(passed.fetchall())
+            if rids:
+                transaction.execute(
+                    "UPDATE meta SET value = ? WHERE key = 'reembed_cursor'",
+                    (str(rids[-1]),),
+                )
+            else:
                 rids = _sorted_rids(transaction.execute(_LEFT, given).fetchall())
             rows = load_rows(transaction, rids, any_state=True)
             valid = {stored.row.rid for stored in rows}
@@ -208,37 +203,29 @@ class PostgresClaims:
 
         self._run_claim(release)
 
+    def _claim_rows(
+        self, statement: str, lease_s: float, **given: Any
+    ) -> list[tuple[Any, ...]]:
+        """Run a statement with a lease from `:now` to `:until`; return its rows."""
+
+        def claim(transaction: PostgresTransaction) -> list[tuple[Any, ...]]:
+            now = transaction.expiry_clock.now()
+            times = {"now": now, "until": now + lease_s}
+            return transaction.execute(statement, {**times, **given}).fetchall()
+
+        return self._run_claim(claim)
+
     def _run_claim(self, claim: Callable[[PostgresTransaction], T]) -> T:
         with database_errors():
-            pause = _PAUSE_S
-            for attempt in range(_TRIES):
+            for pause in PAUSES_S:
                 try:
                     with self._claiming() as transaction:
                         return claim(transaction)
                 except AGAIN as error:
-                    if attempt == _TRIES - 1:
-                        raise
                     free_frames(error)
                 time.sleep(pause)
-                pause *= 2
-            raise AssertionError  # the last attempt returns or raises
-
-
-def _next_of_pass(
-    transaction: PostgresTransaction, given: dict[str, float]
-) -> list[int]:
-    found = transaction.execute(
-        "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'reembed_cursor' "
-        "FOR UPDATE"
-    ).fetchone()
-    assert found is not None  # the migration is running
-    claimed = transaction.execute(_PASS, {**given, "cursor": found[0]}).fetchall()
-    rids = _sorted_rids(claimed)
-    if rids:
-        transaction.execute(
-            "UPDATE meta SET value = ? WHERE key = 'reembed_cursor'", (str(rids[-1]),)
-        )
-    return rids
+            with self._claiming() as transaction:  # the last attempt
+                return claim(transaction)
 
 
 def _sorted_rids(rows: Sequence[tuple[int]]) -> list[int]:
@@ -306,17 +293,14 @@ class ServerClock(Clock):
         `asked` asks the primary for its time, in seconds since 1970. It is called
         several times; the fastest answer is the most exact one.
         """
-        best = None
+        samples = []
         for _ in range(_SAMPLES):
             before = self.monotonic()
             now = asked()
             took = self.monotonic() - before
-            if best is None or took < best[0]:
-                best = (took, now - before - took / 2)
-        assert best is not None
-        changed = best[1] - self._ahead
-        self._ahead = best[1]
-        return changed
+            samples.append((took, now - before - took / 2))
+        was_ahead, (_, self._ahead) = self._ahead, min(samples)
+        return self._ahead - was_ahead
 
 
 class ServerExpiryClock(ExpiryClock):
@@ -377,7 +361,7 @@ class ClockFollower:
         self._measured = measured
         self._ending = threading.Event()
         self._thread = threading.Thread(
-            target=self._work, name="vecall-clock", daemon=True
+            target=self._follow_clock, name="vecall-clock", daemon=True
         )
         self._thread.start()
 
@@ -387,9 +371,9 @@ class ClockFollower:
         if self._thread is not threading.current_thread():
             self._thread.join()
 
-    def abandon(self) -> Callable[[], None]:
-        """Return a function that ends the thread, not waiting."""
-        return self._ending.set
+    def abandon(self) -> list[Callable[[], None]]:
+        """Return functions that end the thread, not waiting."""
+        return [self._ending.set]
 
     def check(self) -> None:
         """Measure the primary's time now. A database that is away is no error."""
@@ -399,7 +383,7 @@ class ClockFollower:
             self._expiry_clock.follow(changed)
             self._measured()
 
-    def _work(self) -> None:
+    def _follow_clock(self) -> None:
         while not self._ending.wait(_EVERY_S):
             self.check()
 
@@ -433,16 +417,14 @@ class VersionStatement:
 
         A connection that is lost is replaced once.
         """
-        apps = [encoded(app) for app, _ in names]
-        users = [encoded(user) for _, user in names]
         try:
-            rows = self._rows(apps, users)
+            rows = self._rows(names)
         except psycopg.Error as error:
             if isinstance(error, MISPLACED):
                 self._connections.prepare_no_more()
             elif not is_lost(error) or isinstance(error, NoAnswerError):
                 raise
-            rows = self._rows(apps, users)  # on a new connection
+            rows = self._rows(names)  # on a new connection
         found: dict[Names, Version | None] = dict.fromkeys(names)
         for place, part, seq, head in rows:
             found[names[place - 1]] = (part, seq, head)
@@ -453,33 +435,31 @@ class VersionStatement:
         if self._connection is not None:
             self._connection.close()
 
-    def _rows(
-        self, apps: list[str], users: list[str]
-    ) -> list[tuple[int, int, int, int]]:
+    def _rows(self, names: list[Names]) -> list[tuple[int, int, int, int]]:
+        """Return the place among the names, and the version, of each partition."""
         if self._connection is None or self._connection.closed:
             self._connection = self._connections.connect()
             seconds = self._connections.url.timeout * _OF_THE_TIME
             self._connection.allow(seconds, each=True)
         self.sent += 1
+        connection = self._connection
+        given = [[encoded(name) for name in each] for each in zip(*names, strict=True)]
         try:
-            return self._fetch_versions(self._connection, (apps, users))
+            if connection.settings is None:
+                return connection.execute(
+                    self._query, given, prepare=True, binary=True
+                ).fetchall()
+            with connection.pipeline():
+                connection.execute(b"BEGIN READ ONLY")
+                connection.execute(set_for_transaction(connection.settings))
+                found = connection.execute(
+                    self._query, given, prepare=True, binary=True
+                )
+                connection.execute(b"COMMIT")
+            return found.fetchall()
         except BaseException:
-            self._connection.close()  # it may be lost, or in a transaction
+            connection.close()  # it may be lost, or in a transaction
             raise
-
-    def _fetch_versions(
-        self, connection: BoundedConnection, names: tuple[list[str], list[str]]
-    ) -> list[tuple[int, int, int, int]]:
-        if connection.settings is None:
-            return connection.execute(
-                self._query, names, prepare=True, binary=True
-            ).fetchall()
-        with connection.pipeline():
-            connection.execute(b"BEGIN READ ONLY")
-            connection.execute(set_for_transaction(connection.settings))
-            found = connection.execute(self._query, names, prepare=True, binary=True)
-            connection.execute(b"COMMIT")
-        return found.fetchall()
 
 
 # Asks the database for versions of partitions: one statement for all who wait.
@@ -517,7 +497,7 @@ class VersionChecker:
         self._noting = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(
-            target=self._work, name="vecall-versions", daemon=True
+            target=self._answer_until_closed, name="vecall-versions", daemon=True
         )
         self._thread.start()
 
@@ -529,7 +509,7 @@ class VersionChecker:
     def ask_here(self, app: str, user: str) -> Version | None:
         """Return the version of a partition; wait for the database."""
         names = (app, user)
-        known = self._known(names)
+        known = self._recent_version(names)
         if known is not None:
             return known[1]
         try:
@@ -539,19 +519,19 @@ class VersionChecker:
         try:
             if self._closed:
                 raise ClosedError(_CLOSED)
-            return self._found([names], statement)[names]
+            return self._ask_versions([names], statement)[names]
         except psycopg.Error as error:
             raise as_typed(error) from error
         finally:
             self._free.put(statement)
             if self._closed:
-                _close_free(self._free)
+                _close_unused(self._free)
 
     def ask(self, app: str, user: str) -> Future[Version | None]:
         """Return a future of the version of a partition; None if there is none."""
         future: Future[Version | None] = InterruptibleFuture()
         names = (app, user)
-        known = self._known(names)
+        known = self._recent_version(names)
         if known is not None:
             future.set_result(known[1])
             return future
@@ -574,21 +554,15 @@ class VersionChecker:
             if not self._closed:
                 self._closed = True
                 self._waiting.put(None)
-        _close_free(self._free)
+        _close_unused(self._free)
         if self._thread is not threading.current_thread():
             self._thread.join()
 
-    def abandon(self) -> Callable[[], None]:
-        """Return a function that ends the thread, not waiting."""
-        put, free = self._waiting.put, self._free
+    def abandon(self) -> list[Callable[[], None]]:
+        """Return functions that end the thread, not waiting."""
+        return [partial(self._waiting.put, None), partial(_close_unused, self._free)]
 
-        def end() -> None:
-            put(None)
-            _close_free(free)
-
-        return end
-
-    def _work(self) -> None:
+    def _answer_until_closed(self) -> None:
         ending = False
         while not ending:
             taken: list[_Waiting] = []
@@ -604,14 +578,14 @@ class VersionChecker:
             else:
                 ending = True
             if taken:
-                self._answer(taken)
+                self._answer_questions(taken)
             first = None
         self._of_thread.close()
 
-    def _answer(self, taken: list[_Waiting]) -> None:
+    def _answer_questions(self, taken: list[_Waiting]) -> None:
         try:
             asked = list(dict.fromkeys(names for names, _ in taken))
-            found = self._found(asked, self._of_thread)
+            found = self._ask_versions(asked, self._of_thread)
         except BaseException as error:
             typed = as_typed(error) if isinstance(error, psycopg.Error) else error
             for _, future in taken:
@@ -622,7 +596,7 @@ class VersionChecker:
             if future.set_running_or_notify_cancel():
                 future.set_result(found.get(names))
 
-    def _known(self, names: Names) -> tuple[float, Version | None] | None:
+    def _recent_version(self, names: Names) -> tuple[float, Version | None] | None:
         """Return an answer that is recent enough to be given again."""
         if not self._max_staleness:
             return None
@@ -631,25 +605,21 @@ class VersionChecker:
             return None
         return known
 
-    def _found(
+    def _ask_versions(
         self, names: list[Names], statement: VersionStatement
     ) -> dict[Names, Version | None]:
+        """Ask for versions, and keep the answers for a while."""
         asked = monotonic()
         found = statement.versions(names)
         if self._max_staleness:
-            self._remember_versions(asked, found)
+            with self._noting:
+                for each, version in found.items():
+                    known = self._recent.get(each)
+                    # A write of this process may have overtaken the answer.
+                    if known is None or known[0] < asked:
+                        self._put_version(each, asked, version)
+                self._forget_outdated()
         return found
-
-    def _remember_versions(
-        self, asked: float, found: dict[Names, Version | None]
-    ) -> None:
-        """Keep answers, except those that a write of this process has overtaken."""
-        with self._noting:
-            for names, version in found.items():
-                known = self._recent.get(names)
-                if known is None or known[0] < asked:
-                    self._put_version(names, asked, version)
-            self._forget_outdated()
 
     def _put_version(self, names: Names, at: float, version: Version | None) -> None:
         self._recent[names] = (at, version)
@@ -667,7 +637,7 @@ class VersionChecker:
             del self._recent[names]
 
 
-def _close_free(free: queue.SimpleQueue[VersionStatement]) -> None:
+def _close_unused(free: queue.SimpleQueue[VersionStatement]) -> None:
     """Close the connection of a statement that no caller uses."""
     with suppress(queue.Empty):
         free.get_nowait().close()

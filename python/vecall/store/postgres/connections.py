@@ -10,21 +10,17 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from vecall.clock import ExpiryClock
 from vecall.concurrency.executor import free_frames
-from vecall.errors import ClosedError, ConfigError, StorageError
+from vecall.errors import ClosedError, ConfigError
 from vecall.store.postgres.schema import SHARED
 from vecall.store.postgres.transaction import (
-    SERVER_STARTED,
-    PostgresTransaction,
     prepare_connection,
 )
 from vecall.store.postgres.url import (
@@ -40,8 +36,6 @@ from vecall.store.postgres.url import (
     set_for_transaction,
     settings_in,
 )
-from vecall.store.rows import Change
-from vecall.store.transaction import WriteJob
 from vecall.system import at_fork, has_input
 from vecall.telemetry import warn_caller
 
@@ -159,12 +153,12 @@ class Connector:
         between, and `options` has more than settings.
         """
         conninfo = conninfo or self._url.conninfo
-        connection = self._opened(conninfo, session or {})
+        connection = self._open(conninfo, session or {})
         try:
             if is_pooled(connection):
-                connection.settings = self._of_session(conninfo)
+                connection.settings = self._session_settings(conninfo)
                 if self.prepares:
-                    with self._opened(conninfo, {}) as asking:
+                    with self._open(conninfo, {}) as asking:
                         self.prepares &= renames_statements(asking)
         except BaseException:
             connection.close()
@@ -173,7 +167,11 @@ class Connector:
             connection.prepare_threshold = None
         return connection
 
-    def _opened(self, conninfo: str, session: Mapping[str, str]) -> BoundedConnection:
+    def prepare_no_more(self) -> None:
+        """Prepare no statement on connections to come."""
+        self.prepares = False
+
+    def _open(self, conninfo: str, session: Mapping[str, str]) -> BoundedConnection:
         try:
             connection = BoundedConnection.connect(
                 self._with_settings(conninfo, session), autocommit=True
@@ -182,7 +180,7 @@ class Connector:
             if conninfo in self._refused or not refuses_options(error):
                 raise
             self._refused.add(conninfo)  # each transaction has its own settings
-            return self._opened(conninfo, session)
+            return self._open(conninfo, session)
         connection.allow(self._url.timeout, each=True)
         prepare_connection(connection)
         return connection
@@ -194,9 +192,9 @@ class Connector:
         timeout = self._url.timeout
         own, more = (
             [f"-c {name}={value}" for name, value in each.items()]
-            for each in (self._limits(), session)
+            for each in (self._time_limits(), session)
         )
-        options = " ".join([*own, _options_of(given), *more]).strip()
+        options = " ".join([*own, _startup_options(given), *more]).strip()
         settings: dict[str, Any] = {
             "connect_timeout": max(2, math.ceil(timeout * _OF_CONNECTING / hosts)),
             "tcp_user_timeout": math.ceil(1000 * timeout),
@@ -206,16 +204,16 @@ class Connector:
         }
         return make_conninfo("", **settings)
 
-    def _of_session(self, conninfo: str) -> dict[str, str]:
+    def _session_settings(self, conninfo: str) -> dict[str, str]:
         """Return the settings that a session has without a pooler."""
         try:
-            given = settings_in(_options_of(conninfo_to_dict(conninfo)))
+            given = settings_in(_startup_options(conninfo_to_dict(conninfo)))
         except ValueError:
             msg = "path: options: behind a pooler, expected only -c NAME=VALUE"
             raise ConfigError(msg) from None
-        return {**self._limits(), **given}
+        return {**self._time_limits(), **given}
 
-    def _limits(self) -> dict[str, str]:
+    def _time_limits(self) -> dict[str, str]:
         limit = f"{max(1, round(1000 * self._url.timeout * _OF_SERVER))}ms"
         limits = {
             "statement_timeout": limit,
@@ -225,7 +223,7 @@ class Connector:
         return limits if self._durable else {**limits, "synchronous_commit": "off"}
 
 
-def _options_of(given: dict[str, Any]) -> str:
+def _startup_options(given: dict[str, Any]) -> str:
     return str(given.get("options") or os.environ.get("PGOPTIONS") or "")
 
 
@@ -241,9 +239,18 @@ def _options_of(given: dict[str, Any]) -> str:
 class Pool:
     """At most a number of connections. Thread-safe."""
 
-    def __init__(self, connect: Callable[[], BoundedConnection], most: int) -> None:
-        """Create a pool without a connection, for `most` at a time."""
+    def __init__(
+        self,
+        connect: Callable[[], BoundedConnection],
+        most: int,
+        on_misplaced: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Create a pool without a connection, for `most` at a time.
+
+        `on_misplaced` is called after an error of `MISPLACED`.
+        """
         self._connect = connect
+        self._on_misplaced = on_misplaced
         self._idle: deque[BoundedConnection] = deque()
         # A thread that is interrupted inside a C call leaves no lock behind.
         self._places: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -255,7 +262,10 @@ class Pool:
 
     @contextmanager
     def borrowed(self, seconds: float) -> Iterator[BoundedConnection]:
-        """Lend a connection that is in no transaction; wait until one is free."""
+        """Lend a connection that is in no transaction; wait until one is free.
+
+        After an error that says so, the connections are not lent again.
+        """
         try:
             self._places.get(timeout=max(0.0, seconds))
         except queue.Empty:
@@ -264,6 +274,13 @@ class Pool:
         try:
             connection = self._take_connection()
             yield connection
+        except psycopg.Error as error:
+            if connection is not None and is_lost(error):
+                self.lose(connection)
+            elif isinstance(error, MISPLACED):
+                self._on_misplaced()
+                self.lose_all()
+            raise
         finally:
             if connection is not None:
                 self._return_connection(connection)
@@ -329,6 +346,10 @@ SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(quote_ident(%s
 AND relkind IN ('r', 'p') AND relname <> ALL (CAST(%s AS name[])) ORDER BY relname
 """
 
+KEEPER = "vecall_keeper"
+"""The role that sees all users."""
+PAUSES_S = (0.05, 0.1, 0.2, 0.4)
+"""Before each repetition of a transaction that another one was in the way of."""
 LOCK_WAIT_S = 0.25
 """How long a write waits for a lock at once: others may wait behind it meanwhile."""
 
@@ -354,10 +375,13 @@ class Connections:
                 "path: the connection to the database does not verify the server; use "
                 "sslmode=verify-full"
             )
-        self._pool = Pool(self.connect, url.readers + url.writers)
+        most = url.readers + url.writers
+        self._pool = Pool(self.connect, most, self.prepare_no_more)
         self._keepers = self._pool
         if url.keeper is not None:
-            self._keepers = Pool(lambda: self.connect(url.keeper), 2)
+            self._keepers = Pool(
+                lambda: self.connect(url.keeper), 2, self.prepare_no_more
+            )
         with database_errors():
             for pool in (self._pool, self._keepers):
                 with pool.borrowed(url.timeout):
@@ -374,23 +398,22 @@ class Connections:
 
     def prepare_no_more(self) -> None:
         """Prepare no statement on the connections that are borrowed from now on."""
-        self._connector.prepares = False
+        self._connector.prepare_no_more()
         for pool in (self._pool, self._keepers):
             pool.lose_all()
 
     @contextmanager
     def transaction(
         self,
-        *,
-        keeper: bool,
         role: str,
         how: str = "",
+        *,
         seconds: float | None = None,
         lock_wait: float | None = None,
     ) -> Iterator[BoundedConnection]:
         """Begin a transaction in a pipeline. The caller commits it; else it ends.
 
-        The keeper's concerns several users. `how` has more for BEGIN, such as "READ
+        That of `KEEPER` concerns several users. `how` has more for BEGIN, such as "READ
         ONLY". `seconds` is how long it waits for the database in total; by default the
         `timeout` of the URL, and that for each wait of the keeper's, whose data may be
         large. `lock_wait` is how long each statement waits for a lock; by default as
@@ -398,8 +421,8 @@ class Connections:
         """
         if self._closed:
             raise ClosedError("the memory service is closed")
-        pool = self._keepers if keeper else self._pool
-        each = keeper and seconds is None
+        pool = self._keepers if role == KEEPER else self._pool
+        each = role == KEEPER and seconds is None
         begin, limit = monotonic(), self.url.timeout if seconds is None else seconds
         with pool.borrowed(limit) as connection:
             connection.allow(limit - (0 if each else monotonic() - begin), each=each)
@@ -413,12 +436,6 @@ class Connections:
                         settings = {**connection.settings, **settings}
                     connection.execute(set_for_transaction(settings))
                     yield connection
-            except psycopg.Error as error:
-                if is_lost(error):
-                    pool.lose(connection)
-                elif isinstance(error, MISPLACED):
-                    self.prepare_no_more()
-                raise
             finally:
                 if connection.pgconn.transaction_status:  # not idle
                     with suppress(psycopg.Error):
@@ -436,9 +453,7 @@ class Connections:
             try:
                 with ExitStack() as stack:
                     connection = stack.enter_context(
-                        self.transaction(
-                            keeper=True, role="vecall_keeper", lock_wait=LOCK_WAIT_S
-                        )
+                        self.transaction(KEEPER, lock_wait=LOCK_WAIT_S)
                     )
                     connection.execute(OTHERS_WAIT)
                     connection.execute(b"SELECT 1").fetchone()  # wait for the lock
@@ -461,7 +476,7 @@ class Connections:
         must be vecall's own. Returned is why tables were not vacuumed; None if all of
         them were.
         """
-        session = {"role": "vecall_keeper", "statement_timeout": "0"}
+        session = {"role": KEEPER, "statement_timeout": "0"}
         with (
             database_errors(),
             self.connect(self.url.keeper or self.url.conninfo, session) as connection,
@@ -469,7 +484,6 @@ class Connections:
             if connection.settings is not None:
                 return "a pooler is between: set keeper_url to the server itself"
             connection.allow(math.inf, each=True)
-            connection.warned = False
             connection.add_notice_handler(connection.note_warning)
             tables = connection.execute(_TABLES, (self.url.schema, list(SHARED)))
             for (table,) in tables.fetchall():
@@ -488,17 +502,11 @@ class Connections:
         for pool in (self._pool, self._keepers):
             pool.close()
 
-    def abandon(self) -> Callable[[], None]:
-        """Return a function that closes the connections that are idle, not waiting."""
-        pools = (self._pool, self._keepers)
+    def abandon(self) -> list[Callable[[], None]]:
+        """Return functions that close the connections that are idle, not waiting."""
+        return [self._pool.abandon, self._keepers.abandon]
 
-        def end() -> None:
-            for pool in pools:
-                pool.abandon()
-
-        return end
-
-    def drop(self) -> None:
+    def disown_all(self) -> None:
         """In a forked child: use and close none of the parent's connections."""
         self._closed = True
         _of_parent.extend(self._single)
@@ -506,150 +514,7 @@ class Connections:
 
 def _after_fork() -> None:
     for connections in list(_opened):
-        connections.drop()
+        connections.disown_all()
 
 
 at_fork(after_in_child=_after_fork)
-
-
-# One attempt to commit a job, and the outcome if the connection was lost meanwhile.
-
-
-_OF_THE_TIME = 0.5  # of the URL's `timeout`, to learn the outcome
-_PAUSE_S = 0.2
-
-_Outcome = Literal["committed", "aborted", "in progress", "unknown"]
-
-
-@dataclass(eq=False)
-class Attempt:
-    """One transaction of a job."""
-
-    _connections: Connections
-    _expiry_clock: ExpiryClock
-    _secret: bytes
-    _transaction: PostgresTransaction | None = None
-    _change: Change | None = None
-    is_committing: bool = False  # whether COMMIT was sent
-
-    def run(self, job: WriteJob, seconds: float, lock_wait: float) -> Change:
-        """Run the job and commit it.
-
-        After LockNotAvailable nothing was written. `seconds` is how long the job of a
-        user waits for the database in total.
-        """
-        keeper = not hasattr(job, "app")
-        with self._connections.transaction(
-            keeper=keeper,
-            role="vecall_keeper" if keeper else "vecall_app",
-            seconds=None if keeper else seconds,
-            lock_wait=max(lock_wait, LOCK_WAIT_S) if keeper else lock_wait,
-        ) as connection:
-            transaction = PostgresTransaction(
-                connection, self._expiry_clock, self._secret
-            )
-            self._transaction = transaction
-            if keeper:
-                connection.execute(OTHERS_WAIT)
-            self._change = job.run(transaction)
-            self.is_committing = True
-            connection.execute(b"COMMIT")
-            connection.warned = False
-        if connection.warned:
-            # An administrator can end the wait for the synchronous standby. The server
-            # then reports success, and warns.
-            raise psycopg.OperationalError("the server committed with a warning")
-        return self._change
-
-    def outcome(self) -> Change | None:
-        """Return the change if it was committed, None if it was rolled back.
-
-        StorageError: the database does not say.
-        """
-        transaction, change = self._transaction, self._change
-        assert transaction is not None
-        assert change is not None
-        deadline = monotonic() + self._connections.url.timeout * _OF_THE_TIME
-        while (seconds := deadline - monotonic()) > 0:
-            try:
-                outcome = self._known_outcome(transaction, change, seconds)
-            except psycopg.Error as error:
-                free_frames(error)
-                outcome = "in progress"
-            if outcome == "committed":
-                return change
-            if outcome == "aborted":
-                return None
-            if outcome == "unknown":
-                break
-            time.sleep(min(_PAUSE_S, seconds))
-        raise StorageError(
-            "the connection to the database ended while the write was committed; "
-            "whether it was is unknown: read before you repeat it, or repeat it with "
-            "the same ids or idempotency key"
-        )
-
-    def _known_outcome(
-        self, transaction: PostgresTransaction, change: Change, seconds: float
-    ) -> _Outcome:
-        with self._connections.transaction(
-            keeper=True,
-            role="vecall_keeper",
-            how="ISOLATION LEVEL READ COMMITTED",
-            seconds=seconds,
-        ) as connection:
-            asking = PostgresTransaction(connection, self._expiry_clock, self._secret)
-            outcome = _transaction_outcome(asking, transaction, change)
-            if outcome == "committed":
-                # The server may have committed it without its synchronous standby. The
-                # commit of another change waits until the standby has both.
-                asking.execute("UPDATE meta SET value = value WHERE key = 'schema'")
-                connection.execute(b"COMMIT")
-        return outcome
-
-
-def _transaction_outcome(
-    asking: PostgresTransaction, transaction: PostgresTransaction, change: Change
-) -> _Outcome:
-    """Return what the database says of a transaction whose connection was lost."""
-    if transaction.number is None:
-        return "unknown"
-    row = asking.execute(f"SELECT pg_is_in_recovery(), {SERVER_STARTED}").fetchone()
-    assert row is not None
-    if row[0]:
-        return "in progress"  # of a promotion, or the URL is that of a replica
-    status: _Outcome = "unknown"
-    # The process of the lost connection may still run. Around a restart, a recovery or
-    # a promotion a number may be given twice, so there it says nothing.
-    is_same_server = row[1] == transaction.server_started
-    if is_same_server:
-        row = asking.execute(
-            "SELECT txid_status(CAST(? AS BIGINT))", (transaction.number,)
-        ).fetchone()
-        status = "unknown" if row is None else row[0] or "unknown"
-    is_recorded = change.forgotten or change.seq > change.seq_before
-    if status in ("aborted", "in progress") or not is_recorded:
-        return status
-    return _recorded_outcome(
-        asking, transaction.head, change, is_same_server=is_same_server
-    )
-
-
-def _recorded_outcome(
-    asking: PostgresTransaction, head: int, change: Change, *, is_same_server: bool
-) -> _Outcome:
-    """Return what the records of the user say of a change."""
-    row = asking.execute(
-        "SELECT head FROM chg WHERE part = ? AND seq = ?", (change.part, change.seq)
-    ).fetchone()
-    if row is not None and not change.forgotten:
-        return "committed" if row[0] == head else "aborted"
-    row = asking.execute(
-        "SELECT seq FROM part WHERE id = ? AND app = ? AND user = ?",
-        (change.part, change.app, change.user),
-    ).fetchone()
-    if change.forgotten:
-        return "committed" if row is None else "aborted"
-    if is_same_server or (row is not None and row[0] >= change.seq):
-        return "unknown"  # the record of the change may be pruned
-    return "aborted"

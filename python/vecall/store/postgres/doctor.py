@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -17,6 +18,7 @@ from vecall.errors import ConfigError, VecallError
 from vecall.store.maintenance.backups import purge_rows
 from vecall.store.maintenance.doctor import (
     Finding,
+    Level,
     checksums_finding,
     clock_finding,
     vectors_finding,
@@ -82,14 +84,14 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
         psycopg.connect(url.conninfo, autocommit=True, connect_timeout=10) as opened,
     ):
         prepare_connection(opened)
-        findings = list(_server(opened, url))
+        findings = list(_server_findings(opened, url))
         try:
             schema.require_member(opened)
             number = schema.require_schema(opened, url.schema)
         except VecallError as error:
             message = str(error).removeprefix("path: ")
             return [*findings, Finding("error", "schema", message)]
-        findings.append(_schema(number))
+        findings.append(_schema_finding(number))
         findings += _rights_findings(opened, url)
         findings += _catalog_findings(opened, url)
     try:
@@ -101,7 +103,14 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
     return findings
 
 
-def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
+def _fault_or_ok(
+    about: str, fault: str, right: str, level: Level = "warning"
+) -> Finding:
+    """Return a fault as a finding; without one, what is right."""
+    return Finding(level, about, fault) if fault else Finding("ok", about, right)
+
+
+def _server_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
     try:
         schema.require_server(connection)
         number = connection.info.server_version
@@ -119,10 +128,11 @@ def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
         ("fsync", "a crash of the server may destroy data"),
         ("full_page_writes", "a power cut may destroy data"),
     ):
-        off = settings[name] != "on"
-        message = f"{settings[name]}; {about}" if off else "on"
-        yield Finding("error" if off else "ok", name, message)
-    yield _page_checksums_finding(settings)
+        fault = "" if settings[name] == "on" else f"{settings[name]}; {about}"
+        yield _fault_or_ok(name, fault, "on", "error")
+    fault = "pages have no checksums; `pg_checksums --enable` adds them"
+    fault = "" if settings["data_checksums"] == "on" else fault
+    yield _fault_or_ok("checksums", fault, "pages have checksums")
     yield _replication_finding(connection, settings)
     if settings["archive_mode"] == "off":
         message = (
@@ -130,7 +140,7 @@ def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
             "unless its provider stores backups"
         )
         yield Finding("note", "backups", message)
-    yield _clock_of_server(connection)
+    yield _clock_finding(connection)
     yield _vacuum_finding(connection, settings)
 
 
@@ -158,13 +168,6 @@ def _pooler_finding(connection: Connection) -> Finding:
     )
 
 
-def _page_checksums_finding(settings: dict[str, str]) -> Finding:
-    if settings["data_checksums"] == "on":
-        return Finding("ok", "checksums", "pages have checksums")
-    message = "pages have no checksums; `pg_checksums --enable` adds them"
-    return Finding("warning", "checksums", message)
-
-
 def _replication_finding(connection: Connection, settings: dict[str, str]) -> Finding:
     commit, standby = (
         settings["synchronous_commit"],
@@ -189,7 +192,7 @@ def _replication_finding(connection: Connection, settings: dict[str, str]) -> Fi
     return Finding("ok", about, "commits wait for a synchronous standby")
 
 
-def _clock_of_server(connection: Connection) -> Finding:
+def _clock_finding(connection: Connection) -> Finding:
     before = time.time()
     found = connection.execute(
         "SELECT CAST(extract(epoch FROM clock_timestamp()) AS float8)"
@@ -220,7 +223,7 @@ def _vacuum_finding(connection: Connection, settings: dict[str, str]) -> Finding
     return Finding("ok", "vacuum", "autovacuum is on")
 
 
-def _schema(number: int) -> Finding:
+def _schema_finding(number: int) -> Finding:
     if number == schema.NEWEST:
         return Finding("ok", "schema", "the newest")
     message = f"{number} of {schema.NEWEST}; run `vecall pg migrate URL` when it suits"
@@ -254,14 +257,13 @@ def _catalog_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Find
     if found is None:
         yield Finding("warning", "tables", "no record of their definitions")
         return
-    changed = schema.changed_definitions(
-        schema.catalog_digests(connection, url.schema), found[0]
+    now, then = schema.catalog_digests(connection, url.schema), json.loads(found[0])
+    changed = sorted(
+        name for name in {**now, **then} if now.get(name) != then.get(name)
     )
-    if changed:
-        message = f"not as the last migration made them: {', '.join(changed)}"
-        yield Finding("warning", "tables", message)
-    else:
-        yield Finding("ok", "tables", "as the last migration made them")
+    fault = f"not as the last migration made them: {', '.join(changed)}"
+    fault = fault if changed else ""
+    yield _fault_or_ok("tables", fault, "as the last migration made them")
 
 
 def _contents_findings(
@@ -271,24 +273,26 @@ def _contents_findings(
     yield checksums_finding("memories", checked_rows(reading), backup)
     yield checksums_finding("items", checked_items(reading), backup)
     wrong = miscounted(reading)
-    message = f"wrong for {said(wrong)}; restore a backup" if wrong else "right"
-    yield Finding("error" if wrong else "ok", "counts", message)
-    for about, query, fault, right in (
+    fault = f"wrong for {said(wrong)}; {backup}" if wrong else ""
+    yield _fault_or_ok("counts", fault, "right", "error")
+    for about, query, what, right in (
         ("changes", _GAPS, "users have gaps in the log of changes", "no gaps"),
         ("heads", _OTHER_HEADS, "users have a head that is not logged", "logged"),
         ("numbers", _MISNUMBERED, "rows have another user's number", "right"),
         ("orphans", _ORPHANS, "users are missing that have rows", "none"),
     ):
         ((number,),) = reading.execute(query)
-        message = f"{number} {fault}; restore a backup" if number else right
-        yield Finding("error" if number else "ok", about, message)
+        fault = f"{number} {what}; {backup}" if number else ""
+        yield _fault_or_ok(about, fault, right, "error")
     yield vectors_finding(active_model(reading), *lacking_vectors(reading))
     yield from _bloat_findings(reading, url)
     coming = migrating_model(reading)
     if coming is not None:
         message = f"a move to {coming} is not finished; `vecall reembed` resumes it"
         yield Finding("note", "model", message)
-    yield from _expiry_clock(reading)
+    checkpoint = ClockCheckpoint.parse(fact(reading, "clock"))
+    if checkpoint is not None:
+        yield clock_finding("expiry", checkpoint)
 
 
 def _bloat_findings(
@@ -302,20 +306,13 @@ def _bloat_findings(
     if found is None:
         return
     live, dead = found
+    fault = ""
     if dead > 1_000 and dead > _BLOAT * live:
-        message = (
+        fault = (
             f"the table part has {dead:,} dead rows for {live:,} live ones; it should "
             "be vacuumed more often, and no transaction should stay open for hours"
         )
-        yield Finding("warning", "bloat", message)
-    else:
-        yield Finding("ok", "bloat", f"{dead:,} dead rows of {live:,} users")
-
-
-def _expiry_clock(reading: PostgresTransaction) -> Iterator[Finding]:
-    checkpoint = ClockCheckpoint.parse(fact(reading, "clock"))
-    if checkpoint is not None:
-        yield clock_finding("expiry", checkpoint)
+    yield _fault_or_ok("bloat", fault, f"{dead:,} dead rows of {live:,} users")
 
 
 # Maintenance of a database, as far as it is vecall's and not the server's.

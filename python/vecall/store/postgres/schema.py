@@ -115,26 +115,22 @@ UNION ALL SELECT t.tgrelid::regclass::text, pg_get_triggerdef(t.oid, true)
 
 def require_member(connection: Connection, role: str = "vecall_app") -> None:
     """Check that the role may read the schema's number, if there is a schema."""
-    found = connection.execute(
-        "SELECT 1 FROM pg_roles WHERE rolname = %s "
-        "AND NOT pg_has_role(session_user, oid, 'MEMBER')",
-        (role,),
-    ).fetchone()
-    if found is not None:
-        msg = f"path: {_no_member(role)}; run `vecall pg init URL --login ROLE`"
+    if is_member(connection, role) is False:
+        msg = f"path: {_no_member_message(role)}; run `vecall pg init URL --login ROLE`"
         raise ConfigError(msg)
 
 
-def may_become_keeper(connection: Connection) -> bool:
-    """Whether the role that logged in may do what concerns all users."""
+def is_member(connection: Connection, role: str) -> bool | None:
+    """Whether the role that logged in may become another; None if there is no such."""
     found = connection.execute(
-        "SELECT 1 FROM pg_roles WHERE rolname = 'vecall_keeper' "
-        "AND pg_has_role(session_user, oid, 'MEMBER')"
+        "SELECT pg_has_role(session_user, oid, 'MEMBER') FROM pg_roles "
+        "WHERE rolname = %s",
+        (role,),
     ).fetchone()
-    return found is not None
+    return None if found is None else bool(found[0])
 
 
-def _no_member(role: str) -> str:
+def _no_member_message(role: str) -> str:
     return f"the role of the URL is no member of {role}"
 
 
@@ -153,17 +149,14 @@ def role_faults(
         f"{own} is a member of vecall_owner": owner,
         f"{own} inherits the rights of vecall_keeper": keeper,
         f"{own} owns tables of vecall": owns,
-        _no_member(role): not app,
+        _no_member_message(role): not app,
     }
     return [fault for fault, is_so in faults.items() if is_so]
 
 
 def group_faults(connection: Connection) -> list[str]:
     """Return which of vecall's own roles log in, or pass row-level security."""
-    groups = [
-        f"vecall_{each}" for each in ("owner", "app", "keeper", "reader", "login")
-    ]
-    found = connection.execute(_GROUPS, {"groups": groups})
+    found = connection.execute(_GROUPS, {"groups": [*ROLES, BEHIND]})
     return [
         f"the role {name} can log in, is a superuser or has BYPASSRLS"
         for (name,) in found
@@ -220,14 +213,6 @@ def catalog_digests(connection: Connection, schema: str) -> dict[str, str]:
     }
 
 
-def changed_definitions(now: dict[str, str], stored: str) -> list[str]:
-    """Return the tables and functions that differ from those of the last migration."""
-    then: dict[str, str] = json.loads(stored)
-    return sorted(
-        name for name in now.keys() | then.keys() if now.get(name) != then.get(name)
-    )
-
-
 NEWEST = 3
 """The schema that this version of vecall migrates to.
 
@@ -248,9 +233,6 @@ _WITH_COUNTERS = 3  # the first schema with counters
 _COUNTED_AT_ONCE = 100  # users
 _IS_COUNTED = "SELECT 1 FROM meta WHERE key = 'counts'"
 _LOCK = 0x7663616C  # of migrations, in the whole database
-# Functions of the owner take it over. Without pg_temp at its end, they would use
-# temporary tables of their caller, whose triggers would run with the owner's rights.
-_SEARCH_PATH = sql.SQL("SET LOCAL search_path = {}, pg_temp")
 _T = TypeVar("_T")
 
 
@@ -265,7 +247,7 @@ def initialize(url: DatabaseUrl, *, login: str | None = None) -> None:
         psycopg.connect(url.conninfo, autocommit=True) as connection,
     ):
         require_server(connection)
-        _until_locked(lambda: _create_roles_and_schema(connection, url, login))
+        _retry_until_locked(lambda: _create_roles_and_schema(connection, url, login))
     migrate(url)
 
 
@@ -273,7 +255,7 @@ def _create_roles_and_schema(
     connection: Connection, url: DatabaseUrl, login: str | None
 ) -> None:
     with connection.transaction():
-        _lock(connection)
+        _exclude_migrations(connection)
         _create_roles(connection, login)
         create = "CREATE SCHEMA IF NOT EXISTS {} AUTHORIZATION vecall_owner"
         _execute(connection, create, url.schema)
@@ -291,11 +273,11 @@ def migrate(url: DatabaseUrl) -> int:
         database_errors(),
         psycopg.connect(url.conninfo, autocommit=True) as connection,
     ):
-        before = _until_locked(lambda: _migrate_schema(connection, url))
+        before = _retry_until_locked(lambda: _migrate_schema(connection, url))
         after: int | None = 0
         while after is not None:
             count = partial(_count_users, connection, url, after)
-            after = _until_locked(count)
+            after = _retry_until_locked(count)
         return before
 
 
@@ -312,7 +294,7 @@ def _set_fact(connection: Connection, key: str, value: str) -> None:
     )
 
 
-def _until_locked(step: Callable[[], _T]) -> _T:
+def _retry_until_locked(step: Callable[[], _T]) -> _T:
     """Repeat a transaction until it gets its locks, for a minute at most."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
@@ -324,26 +306,36 @@ def _until_locked(step: Callable[[], _T]) -> _T:
         time.sleep(_PAUSE_S)
 
 
-def _lock(connection: Connection) -> None:
+def _exclude_migrations(connection: Connection) -> None:
     """Exclude other migrations. Any login may hold the advisory lock."""
     connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'".encode())
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
 
 
+def _become_owner(connection: Connection, schema: str) -> int:
+    """Go on as the owner of a schema, in it; return the number of the schema.
+
+    Functions of the owner take the search_path over. Without pg_temp at its end, they
+    would use temporary tables of their caller, whose triggers would run with the
+    owner's rights.
+    """
+    connection.execute("SET LOCAL ROLE vecall_owner")
+    _execute(connection, "SET LOCAL search_path = {}, pg_temp", schema)
+    return schema_number(connection, schema)
+
+
 def _migrate_schema(connection: Connection, url: DatabaseUrl) -> int:
     with connection.transaction():
-        _lock(connection)
-        connection.execute("SET LOCAL ROLE vecall_owner")
-        before = schema_number(connection, url.schema)
+        _exclude_migrations(connection)
+        before = _become_owner(connection, url.schema)
         if before > NEWEST:
-            raise IncompatibleFileError(_other_schema(before))
-        connection.execute(_SEARCH_PATH.format(sql.Identifier(url.schema)))
+            raise IncompatibleFileError(_newer_schema_message(before))
         if 0 < before < NEWEST:
             # Every write reads this table first, so none is in the middle.
             connection.execute("LOCK TABLE model IN ACCESS EXCLUSIVE MODE")
         for number in range(before + 1, NEWEST + 1):
             for kind in ("schema", "rights"):
-                connection.execute(_script(f"{kind}_{number}.sql"))
+                connection.execute(_read_script(f"{kind}_{number}.sql"))
         _grant_vacuum(connection, url.schema)
         if before == 0:
             facts = {
@@ -369,9 +361,7 @@ def _count_users(connection: Connection, url: DatabaseUrl, after: int) -> int | 
     """
     with connection.transaction():
         connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'".encode())
-        connection.execute("SET LOCAL ROLE vecall_owner")
-        connection.execute(_SEARCH_PATH.format(sql.Identifier(url.schema)))
-        number = schema_number(connection, url.schema)
+        number = _become_owner(connection, url.schema)
         if number < _WITH_COUNTERS or connection.execute(_IS_COUNTED).fetchone():
             return None
         found = connection.execute(
@@ -380,10 +370,7 @@ def _count_users(connection: Connection, url: DatabaseUrl, after: int) -> int | 
             (after, _COUNTED_AT_ONCE),
         ).fetchall()
         if not found:
-            connection.execute(
-                "INSERT INTO meta (key, value) VALUES ('counts', '1') "
-                "ON CONFLICT DO NOTHING"
-            )
+            _set_fact(connection, "counts", "1")
             return None
         return int(found[-1][0])
 
@@ -399,10 +386,7 @@ def _grant_vacuum(connection: Connection, schema: str) -> None:
         (schema,),
     ).fetchall()
     for (name,) in own:
-        table = sql.Identifier(schema, name)
-        connection.execute(
-            sql.SQL("GRANT MAINTAIN ON {} TO vecall_keeper").format(table)
-        )
+        _execute(connection, "GRANT MAINTAIN ON {}.{} TO vecall_keeper", schema, name)
 
 
 def require_schema(connection: Connection, schema: str) -> int:
@@ -419,7 +403,7 @@ def require_schema(connection: Connection, schema: str) -> int:
             f"schemas {NEWEST - 1} and {NEWEST}; run `vecall pg migrate URL`"
         )
     if number > NEWEST:
-        raise IncompatibleFileError(_other_schema(number))
+        raise IncompatibleFileError(_newer_schema_message(number))
     return number
 
 
@@ -446,14 +430,14 @@ def schema_number(connection: Connection, schema: str) -> int:
     return 0 if number is None else int(number[0])
 
 
-def _other_schema(number: int) -> str:
+def _newer_schema_message(number: int) -> str:
     return (
         f"path: the database has schema {number}, this version of vecall reads up to "
         f"schema {NEWEST}; upgrade vecall"
     )
 
 
-def _script(name: str) -> bytes:
+def _read_script(name: str) -> bytes:
     return files("vecall.store.postgres").joinpath(name).read_bytes()
 
 
@@ -479,10 +463,7 @@ def _create_roles(connection: Connection, login: str | None) -> None:
 
 def _grant_login(connection: Connection, login: str) -> None:
     """Let a role act as `vecall_app`, and become `vecall_keeper`."""
-    found = connection.execute(
-        "SELECT 1 FROM pg_roles WHERE rolname = %s", (login,)
-    ).fetchone()
-    if found is None:
+    if is_member(connection, login) is None:
         msg = "login: there is no role of that name; create it with its password first"
         raise ConfigError(msg)
     if connection.info.server_version < 160_000:
@@ -508,9 +489,7 @@ def _grant_login_of_15(connection: Connection, login: str) -> None:
     ).fetchone()
     if found is None or not found[0]:
         raise ConfigError("login: before PostgreSQL 16 the role must have INHERIT")
-    if not connection.execute(
-        "SELECT 1 FROM pg_roles WHERE rolname = %s", (BEHIND,)
-    ).fetchone():
+    if is_member(connection, BEHIND) is None:
         connection.execute(f"CREATE ROLE {BEHIND} NOLOGIN NOINHERIT".encode())
     connection.execute(f"GRANT vecall_keeper, vecall_reader TO {BEHIND}".encode())
     _execute(connection, "GRANT vecall_app, {} TO {}", BEHIND, login)

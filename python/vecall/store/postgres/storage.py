@@ -26,7 +26,7 @@ from vecall.store.maintenance.doctor import (
 )
 from vecall.store.names import WRONG_USER, UserNames, names_of_user, part_of
 from vecall.store.postgres import claims, schema
-from vecall.store.postgres.connections import Connections
+from vecall.store.postgres.connections import KEEPER, Connections
 from vecall.store.postgres.doctor import PostgresMaintenance
 from vecall.store.postgres.transaction import (
     NotSentError,
@@ -77,10 +77,7 @@ class PostgresReads(StorageReads):
         return found
 
     def require_gone(self, app: str, user: str) -> None:
-        found = self._connection.execute(
-            "SELECT 1 FROM part WHERE app = ? AND user = ?", (app, user)
-        ).fetchone()
-        if found is not None:
+        if self.version(app, user) is not None:
             raise CorruptFileError(WRONG_USER)
 
     def item_state(self, app: str, user: str) -> ItemState | None:
@@ -143,9 +140,10 @@ class StoreSnapshot(RecordSnapshot):
 class PostgresSnapshots:
     """Implements `Snapshots`."""
 
-    _connections: Connections
     # Begins to read one partition, `part`, or across users.
     _reading: Callable[..., AbstractContextManager[PostgresTransaction]]
+    # Begins a transaction across users, and commits it.
+    _writing: Callable[[], AbstractContextManager[PostgresTransaction]]
     _submit: Callable[[WriteJob], Future[Change]]  # queues a job
 
     def generation(self) -> int:
@@ -174,14 +172,8 @@ class PostgresSnapshots:
         return storing.is_recorded
 
     def remove(self, part: int) -> None:
-        with (
-            database_errors(),
-            self._connections.transaction(
-                keeper=True, role="vecall_keeper"
-            ) as connection,
-        ):
-            connection.execute("DELETE FROM snap WHERE part = %s", (part,))
-            connection.execute(b"COMMIT")
+        with database_errors(), self._writing() as transaction:
+            transaction.execute("DELETE FROM snap WHERE part = ?", (part,))
 
 
 Durability = Literal["full", "process"]
@@ -234,7 +226,7 @@ class PostgresStorage:
         self._role = "vecall_reader" if read_only else "vecall_app"
         self._sees_all = True
         followed = claims.ServerClock()
-        self._check(followed)
+        self._check_database(followed)
         expiry_clock: ExpiryClock = claims.ServerExpiryClock(followed)
         if clock is not None:
             expiry_clock = ExpiryClock(clock)
@@ -253,13 +245,13 @@ class PostgresStorage:
             self._claiming, self.submit
         )
         self.snapshots: PostgresSnapshots | None = PostgresSnapshots(
-            connections, self._reading, self.submit
+            self._reading, self._claiming, self.submit
         )
         self._follower: claims.ClockFollower | None = None
         if isinstance(expiry_clock, claims.ServerExpiryClock):
             own = weakref.WeakMethod(self._save_clock)
             self._follower = claims.ClockFollower(
-                partial(connections.transaction, keeper=False, role=self._role),
+                partial(connections.transaction, self._role),
                 followed,
                 expiry_clock,
                 lambda: _save_sometimes(own),
@@ -332,10 +324,8 @@ class PostgresStorage:
     ) -> Iterator[PostgresTransaction]:
         """Begin to read a user, a partition, or else across users."""
         keeper = (app is None or user is None) and not part and self._sees_all
-        role = "vecall_keeper" if keeper else self._role
-        with self._connections.transaction(
-            keeper=keeper, role=role, how=_ONE_STATE
-        ) as connection:
+        role = KEEPER if keeper else self._role
+        with self._connections.transaction(role, _ONE_STATE) as connection:
             transaction = PostgresTransaction(
                 connection, self.expiry_clock, self._secret
             )
@@ -352,9 +342,7 @@ class PostgresStorage:
     @contextmanager
     def _claiming(self, seconds: float | None = None) -> Iterator[PostgresTransaction]:
         """Begin a transaction across users, and commit it."""
-        with self._connections.transaction(
-            keeper=True, role="vecall_keeper", seconds=seconds
-        ) as connection:
+        with self._connections.transaction(KEEPER, seconds=seconds) as connection:
             yield PostgresTransaction(connection, self.expiry_clock, self._secret)
             connection.execute(b"COMMIT")
 
@@ -399,14 +387,14 @@ class PostgresStorage:
         self._connections.close()
 
     def abandon(self) -> Callable[[], None]:
-        ends = [self._writers.abandon(), self._checker.abandon()]
+        steps = self._writers.abandon() + self._checker.abandon()
         if self._follower is not None:
-            ends.append(self._follower.abandon())
-        ends.append(self._connections.abandon())
+            steps += self._follower.abandon()
+        steps += self._connections.abandon()
 
         def end() -> None:
-            for each in ends:
-                each()
+            for step in steps:
+                step()
 
         return end
 
@@ -426,7 +414,7 @@ class PostgresStorage:
             if known is None or known.now + least < mark.now:
                 set_fact(transaction, "clock", str(mark))
 
-    def _check(self, clock: claims.ServerClock) -> None:
+    def _check_database(self, clock: claims.ServerClock) -> None:
         """Check the server, the schema and rights, and set a clock."""
         with database_errors(), self._connections.connect() as connection:
             schema.require_server(connection)
@@ -435,7 +423,7 @@ class PostgresStorage:
             schema.require_schema(connection, name)
             schema.require_rights(connection, name, self._role)
             has_keeper = self._connections.url.keeper is not None
-            self._sees_all = has_keeper or schema.may_become_keeper(connection)
+            self._sees_all = has_keeper or bool(schema.is_member(connection, KEEPER))
             clock.measure(claims.time_of(connection))
 
     def _database_facts(self) -> dict[str, str]:
@@ -482,16 +470,16 @@ def traces_in_database(url: str, name: str, parts: Sequence[int] = ()) -> list[s
     Rows with one of the numbers of partitions `parts` are told, too.
     """
     with claims.reading_all_users(parse_url(url)) as reading:
-        return list(_places(reading.connection, name, parts))
+        return list(_find_places(reading.connection, name, parts))
 
 
-def _places(opened: Connection, name: str, parts: Sequence[int]) -> Iterator[str]:
+def _find_places(opened: Connection, name: str, parts: Sequence[int]) -> Iterator[str]:
     columns = opened.execute(_COLUMNS).fetchall()
     for table, column, is_text in columns:
         if is_text and _has_name_in_column(opened, table, column, name):
             yield f"column {column} of table {table}"
         number = number_of_user(table, column)
-        if number and parts and _has_rows(opened, table, number, parts):
+        if number and parts and _has_rows_of_parts(opened, table, number, parts):
             yield ROWS_REMAIN.format(table)
 
 
@@ -508,7 +496,7 @@ def _has_name_in_column(opened: Connection, table: str, column: str, name: str) 
         return any(has_name((table, column), decoded(text), name) for (text,) in cursor)
 
 
-def _has_rows(
+def _has_rows_of_parts(
     opened: Connection, table: str, number: str, parts: Sequence[int]
 ) -> bool:
     query = sql.SQL("SELECT EXISTS (SELECT 1 FROM {} WHERE {} = ANY (%s))").format(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -72,7 +71,7 @@ def translated(sql: str) -> str:
         sql = sql.replace("vec = ?", _VECTOR)
     sql = _LENGTH_OF_BLOB.sub(_octet_length_sql, sql)
     sql = _CHARS.sub(_characters_sql, sql)
-    sql = _outside_literals(sql, _names_and_places)
+    sql = _translate_outside_literals(sql)
     sql = _LIMIT.sub(r"LIMIT nullif(CAST(\1 AS BIGINT), -1)", sql)
     return _larger_and_smaller(sql)
 
@@ -91,22 +90,23 @@ def decoded(text: str) -> str:
     return text
 
 
-def _names_and_places(sql: str) -> str:
+def _translate_outside_literals(sql: str) -> str:
+    """Translate names, types and marks where no literal is."""
+    done: list[str] = []
+    at = 0
+    for literal in _LITERAL.finditer(sql):
+        done += [_translate_names(sql[at : literal.start()]), literal.group()]
+        at = literal.end()
+    return "".join([*done, _translate_names(sql[at:])])
+
+
+def _translate_names(sql: str) -> str:
     sql = sql.replace("?", "%s")
     sql = _NAMED.sub(r"%(\1)s", sql)
     sql = _PLACES.sub("strpos(", sql)
     sql = _SAME.sub("IS NOT DISTINCT FROM ", sql)
     sql = _USER.sub('"user"', sql)
     return sql.replace("AS BLOB", "AS BYTEA").replace("AS INTEGER", "AS BIGINT")
-
-
-def _outside_literals(sql: str, change: Callable[[str], str]) -> str:
-    done: list[str] = []
-    at = 0
-    for literal in _LITERAL.finditer(sql):
-        done += [change(sql[at : literal.start()]), literal.group()]
-        at = literal.end()
-    return "".join([*done, change(sql[at:])])
 
 
 def _octet_length_sql(found: re.Match[str]) -> str:
@@ -273,13 +273,6 @@ def prepare_connection(connection: Connection) -> None:
     use_own_names(connection)
 
 
-@dataclass(slots=True)
-class _RoundTrips:
-    """Counts how often a transaction waited for the server."""
-
-    count: int = 0
-
-
 class PostgresResult:
     """The rows of a statement, with values as SQLite returns them.
 
@@ -287,14 +280,11 @@ class PostgresResult:
     the connection until the garbage collector finds it.
     """
 
-    __slots__ = ("_cursor", "_places", "_round_trips", "_texts")
+    __slots__ = ("_cursor", "_places", "_texts")
 
-    def __init__(
-        self, cursor: psycopg.Cursor[tuple[Any, ...]], round_trips: _RoundTrips
-    ) -> None:
+    def __init__(self, cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
         """Read the rows of an executed cursor when they are needed."""
         self._cursor = cursor
-        self._round_trips = round_trips
         self._texts: list[int] | None = None
         self._places: list[int] = []
 
@@ -302,25 +292,21 @@ class PostgresResult:
     def rowcount(self) -> int:
         """The number of rows that were changed."""
         if self._cursor.pgresult is None:
-            self._round_trips.count += 1
             with self._cursor.connection.pipeline():
                 pass  # send the statement, and read its result
         return self._cursor.rowcount
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """Return the next row; None after the last."""
-        self._count()
         row = self._cursor.fetchone()
         return None if row is None else self._converted_rows([row])[0]
 
     def fetchmany(self, size: int, /) -> list[tuple[Any, ...]]:
         """Return at most `size` further rows."""
-        self._count()
         return self._converted_rows(self._cursor.fetchmany(size))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all further rows."""
-        self._count()
         return self._converted_rows(self._cursor.fetchall())
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -331,10 +317,6 @@ class PostgresResult:
     def close(self) -> None:
         """Drop the further rows."""
         self._cursor.close()
-
-    def _count(self) -> None:
-        if self._cursor.pgresult is None:  # it is still on its way
-            self._round_trips.count += 1
 
     def _converted_rows(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         if self._texts is None:
@@ -383,14 +365,8 @@ class PostgresTransaction:
         self.number: int | None = None
         self.server_started = 0
         self.head = 0
-        self._round_trips = _RoundTrips()
         self.is_ended = False
         self._ahead: dict[Statement, PostgresResult] = {}
-
-    @property
-    def round_trips(self) -> int:
-        """How often it waited for the server, without the end."""
-        return self._round_trips.count
 
     def execute(
         self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /
@@ -401,10 +377,10 @@ class PostgresTransaction:
             if known is not None:
                 return known
             for table in _WRITTEN.findall(sql):
-                self._forget(table)
-        return self._sent(sql, values)
+                self.forget_ahead(table)
+        return self._send(sql, values)
 
-    def _forget(self, table: str) -> None:
+    def forget_ahead(self, table: str) -> None:
         """Drop what was read ahead of a table that this transaction now changes."""
         for key in [key for key in self._ahead if table in _NAMES.findall(key[0])]:
             del self._ahead[key]
@@ -414,9 +390,9 @@ class PostgresTransaction:
         for sql, values in statements:
             key = sql, tuple(values)
             if key not in self._ahead:
-                self._ahead[key] = self._sent(sql, values)
+                self._ahead[key] = self._send(sql, values)
 
-    def _sent(
+    def _send(
         self, sql: str, values: Sequence[Any] | Mapping[str, Any]
     ) -> PostgresResult:
         if self.is_ended:
@@ -424,20 +400,12 @@ class PostgresTransaction:
         cursor = self.connection.cursor(binary=True)
         given: Any
         if isinstance(values, Mapping):
-            given = {name: _given(value) for name, value in values.items()}
+            given = {name: _encoded_value(value) for name, value in values.items()}
         else:
-            given = [_given(value) for value in values] or None
+            given = [_encoded_value(value) for value in values] or None
         query: Any = translated(sql)
         cursor.execute(query if given else query.replace("%%", "%"), given)
-        return PostgresResult(cursor, self._round_trips)
-
-    def insert(self, into: str, rows: Sequence[tuple[Any, ...]], conflict: str) -> None:
-        """Insert rows, as `insert_many` does."""
-        self._forget(into.split(maxsplit=1)[0])
-        for start in range(0, len(rows), MAX_ROWS):
-            query: Any
-            query, values = bulk_insert(into, rows[start : start + MAX_ROWS], conflict)
-            self.connection.cursor(binary=True).execute(query, values)
+        return PostgresResult(cursor)
 
     def look(self, app: str, user: str) -> None:
         """Make a user the only one whose data the transaction sees."""
@@ -452,10 +420,10 @@ class _Among(tuple[Any, ...]):
     __slots__ = ()
 
 
-def _given(value: Any) -> Any:
+def _encoded_value(value: Any) -> Any:
     if type(value) is str:
         return encoded(value)
-    return [_given(each) for each in value] if type(value) is _Among else value
+    return [_encoded_value(each) for each in value] if type(value) is _Among else value
 
 
 @statement_among.register
@@ -483,7 +451,7 @@ def _given_rows(
 
 
 @enter.register
-def _enter(
+def _enter_partition(
     transaction: PostgresTransaction,
     app: str,
     user: str,
@@ -516,12 +484,16 @@ def _enter(
 
 @insert_many.register
 def _insert_many(
-    connection: PostgresTransaction,
+    transaction: PostgresTransaction,
     into: str,
     rows: Sequence[tuple[Any, ...]],
     conflict: str = "",
 ) -> None:
-    connection.insert(into, rows, conflict)
+    transaction.forget_ahead(into.split(maxsplit=1)[0])
+    for start in range(0, len(rows), MAX_ROWS):
+        query: Any
+        query, values = bulk_insert(into, rows[start : start + MAX_ROWS], conflict)
+        transaction.connection.cursor(binary=True).execute(query, values)
 
 
 @read_ahead.register
@@ -533,7 +505,7 @@ def _read_ahead(
 
 
 @leave.register
-def _leave(
+def _leave_partition(
     transaction: PostgresTransaction,
     part: int,
     seq: int,
@@ -552,6 +524,6 @@ def _leave(
 
 
 @retire.register
-def _retire(transaction: PostgresTransaction, part: int) -> None:
+def _retire_partition(transaction: PostgresTransaction, part: int) -> None:
     """Do nothing but remove the snapshot: a sequence never gives a number twice."""
     transaction.execute("DELETE FROM snap WHERE part = ?", (part,))

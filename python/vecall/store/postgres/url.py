@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 import psycopg
 from psycopg import errors, sql
+from psycopg.conninfo import conninfo_to_dict
 
 from vecall.concurrency.executor import free_frames
 from vecall.errors import (
@@ -24,43 +25,12 @@ from vecall.errors import (
     StorageFullError,
     VecallError,
 )
+from vecall.validation import is_database_url
 
-SCHEMES = ("postgresql", "postgres")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
-_MOST_CONNECTIONS = 64
 _LOCAL = ("", "localhost", "127.0.0.1", "::1")
 _OWN = ("schema", "writers", "readers", "keeper_url", "timeout", "prepare")
 _SHORTEST_S, _LONGEST_S = 0.1, 3600.0
-
-
-# As in RFC 3986, appendix B. `urllib.parse` of some Pythons refuses an IPv6 address
-# among several hosts.
-_PARTS = re.compile(
-    r"(?P<scheme>[a-z]+)://(?P<netloc>[^/?#]*)(?P<path>[^?#]*)"
-    r"(\?(?P<query>[^#]*))?#?"
-)
-
-
-class _Parts(NamedTuple):
-    scheme: str
-    netloc: str
-    path: str
-    query: str
-
-
-def _split_url(url: str) -> _Parts:
-    """Return the parts of a URL; ValueError if it is malformed."""
-    found = _PARTS.fullmatch(url)
-    if found is None or found["netloc"].count("[") != found["netloc"].count("]"):
-        raise ValueError("url")
-    return _Parts(**found.groupdict(""))
-
-
-def is_url(path: object) -> bool:
-    """Whether a path is the URL of a database."""
-    return isinstance(path, str) and path.startswith(
-        tuple(f"{scheme}://" for scheme in SCHEMES)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +50,17 @@ class DatabaseUrl:
 
     def __str__(self) -> str:
         """Return the URL without user and password."""
-        parts = _split_url(self.conninfo)
-        where = parts.netloc.rpartition("@")[2]
-        return f"{parts.scheme}://{where}{parts.path}"
+        scheme, _, rest = self.conninfo.partition("?")[0].partition("://")
+        place, slash, name = rest.partition("/")
+        return f"{scheme}://{place.rpartition('@')[2]}{slash}{name}"
 
     @property
     def is_checked(self) -> bool:
         """Whether a connection is local, or verifies the server's certificate."""
-        parts = _split_url(self.conninfo)
-        options = dict(_options(parts.query))
+        options = conninfo_to_dict(self.conninfo)
         local = all(
             host.startswith(("/", "@")) or host in _LOCAL
-            for host in _hosts_of_url(parts.netloc, options)
+            for host in _option_values(options, "host")
         )
         return local or options.get("sslmode") == "verify-full"
 
@@ -110,20 +79,21 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
     Raises:
         ConfigError: The URL is malformed, or an option has a wrong value.
     """
+    place, _, query = url.removesuffix("#").partition("?")
+    place = f"postgresql://{place.partition('://')[2]}"
+    given = [part for part in query.split("&") if part]
+    own = {n: value for n, value in map(_decode_option, given) if n in _OWN}
+    rest = [part for part in given if _decode_option(part)[0] not in _OWN]
     try:
-        parts = _split_url(url)
-        options = _options(parts.query)
-        hosts = _hosts_of_url(parts.netloc, dict(options))
-        _require_ports(parts.netloc)
-    except ValueError:
-        raise ConfigError("path: the URL of the database is malformed") from None
-    own = {name: value for name, value in options if name in _OWN}
-    rest = [
-        part
-        for part in parts.query.split("&")
-        if part and _decode_option(part)[0] not in _OWN
-    ]
-    if len(hosts) > 1 and "target_session_attrs" not in dict(options):
+        options = conninfo_to_dict(_with_query(place, rest))
+    except psycopg.ProgrammingError as error:
+        raise as_typed(error) from None
+    ports = [port for port in _option_values(options, "port") if port]
+    are_ports = all(_is_count(port, 65535) for port in ports)
+    if not is_database_url(url) or "#" in url[:-1] or not are_ports:
+        raise ConfigError("path: the URL of the database is malformed")
+    several = len(_option_values(options, "host")) > 1
+    if several and "target_session_attrs" not in options:
         rest.append("target_session_attrs=read-write")
     schema = own.get("schema", default_schema)
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
@@ -132,13 +102,11 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
             "most 63, not beginning with pg_"
         )
     keeper = _keeper_conninfo(own["keeper_url"]) if "keeper_url" in own else None
-    query = f"?{'&'.join(rest)}" if rest else ""
-    conninfo = f"postgresql://{parts.netloc}{parts.path}{query}"
     return DatabaseUrl(
-        conninfo,
+        _with_query(place, rest),
         schema,
-        _count(own, "writers"),
-        _count(own, "readers"),
+        _connection_count(own, "writers"),
+        _connection_count(own, "readers"),
         keeper,
         _checked_timeout(own.get("timeout", "18")),
         _is_prepare_auto(own.get("prepare", "auto")),
@@ -147,8 +115,8 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
 
 def _keeper_conninfo(url: str) -> str:
     """Return the URL of the keeper for libpq."""
-    options = _options(url.partition("?")[2])
-    if not is_url(url) or any(name in _OWN for name, _ in options):
+    options = map(_decode_option, url.partition("?")[2].split("&"))
+    if not is_database_url(url) or any(name in _OWN for name, _ in options):
         raise ConfigError(
             "path: keeper_url: expected the URL of a database, without "
             f"{', '.join(_OWN)}"
@@ -162,34 +130,17 @@ def _decode_option(option: str) -> tuple[str, str]:
     return unquote(name), unquote(value)
 
 
-def _options(query: str) -> list[tuple[str, str]]:
-    return [_decode_option(part) for part in query.split("&") if part]
+def _with_query(place: str, options: list[str]) -> str:
+    return f"{place}?{'&'.join(options)}" if options else place
 
 
-def _places(netloc: str) -> list[tuple[str, str]]:
-    """Return host and port of each place; both may be empty."""
-    found = []
-    for place in netloc.rpartition("@")[2].split(","):
-        if place.startswith("["):
-            host, _, port = place[1:].partition("]")
-            port = port.removeprefix(":")
-        else:
-            host, _, port = place.partition(":")
-        found.append((unquote(host), port))
-    return found
+def _option_values(options: Mapping[str, Any], name: str) -> list[str]:
+    """Return the values of an option of libpq, one for each host."""
+    return str(options.get(name) or "").split(",")
 
 
-def _hosts_of_url(netloc: str, options: dict[str, str]) -> list[str]:
-    """Return the hosts; the option `host` takes precedence, as with libpq."""
-    if "host" in options:
-        return options["host"].split(",")
-    return [host for host, _ in _places(netloc)]
-
-
-def _require_ports(netloc: str) -> None:
-    for _, port in _places(netloc):
-        if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-            raise ValueError("port")
+def _is_count(text: str, most: int) -> bool:
+    return text.isascii() and text.isdigit() and 1 <= int(text) <= most
 
 
 def _checked_timeout(text: str) -> float:
@@ -209,10 +160,10 @@ def _is_prepare_auto(text: str) -> bool:
     return text == "auto"
 
 
-def _count(options: dict[str, str], name: str) -> int:
+def _connection_count(options: dict[str, str], name: str) -> int:
     value = options.get(name, "4")
-    if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= 64:
-        msg = f"path: {name}: expected a number from 1 to {_MOST_CONNECTIONS}"
+    if not _is_count(value, 64):
+        msg = f"path: {name}: expected a number from 1 to 64"
         raise ConfigError(msg)
     return int(value)
 
@@ -427,7 +378,7 @@ def as_typed(error: psycopg.Error) -> VecallError:  # noqa: PLR0911 -- one a kin
             "that libpq does not know"
         )
     if is_lost(error):
-        known = _at_connecting(str(error))
+        known = _error_at_connecting(str(error))
         if known is not None:
             return known
         return StorageError("the database cannot be reached, or ended the connection")
@@ -441,7 +392,7 @@ def _access_refused_error(code: str) -> ConfigError:
     )
 
 
-def _at_connecting(text: str) -> VecallError | None:
+def _error_at_connecting(text: str) -> VecallError | None:
     """Return the error for a text of libpq, which is not repeated; None if unknown."""
     for part, message in _UNVERIFIED:
         if part in text:
