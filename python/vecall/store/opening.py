@@ -15,7 +15,6 @@ from vecall.store.names import HIDDEN_APP, UserNames
 from vecall.store.rows import PartitionCopy, PartitionNames, shifted
 from vecall.store.sqlite import SqliteStorage
 from vecall.store.storage import Storage
-from vecall.store.transaction import EmbeddingModel
 from vecall.store.writes.delete import ForgetUser
 from vecall.store.writes.transfers import AdoptIdentity, CopyPartition
 
@@ -225,8 +224,9 @@ def copy_storage(
                 if model is not None:
                     destination.adopt_model(model)
             with destination.read() as reads:
-                copier.model = reads.active_model()
+                known = reads.active_model()
                 secret = reads.identity_facts().get("secret")
+            copier.model = None if known is None else known.id
             copier.same_secret = secret == facts.get("secret")
             copier.target = destination
             return copier.copy_users()
@@ -251,7 +251,7 @@ class _Copier:
     dry_run: bool
     progress: Callable[[CopyReport], None]
     target: Storage | None = None  # None: in a dry run, as there is none yet
-    model: EmbeddingModel | None = None  # of the target
+    model: int | None = None  # of the target
     same_secret: bool = True
     report: CopyReport = field(default_factory=CopyReport)
 
@@ -319,8 +319,9 @@ class _Copier:
         """Write and verify; False if the target has rows of the user meanwhile."""
         shift = target.expiry_clock.now() - copied.expiry_now
         moved = shifted(copied, shift)
-        model = None if self.model is None else self.model.id
-        job = CopyPartition(moved, model, self.replace, estimated_bytes=copied.nbytes)
+        job = CopyPartition(
+            moved, self.model, self.replace, estimated_bytes=copied.nbytes
+        )
         target.submit(job).result()
         if not job.is_written:
             return False
