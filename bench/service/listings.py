@@ -74,7 +74,7 @@ def user_rows(user: int, apps: int, memories: int, sessions: int) -> CopyPartiti
     )
     empty: dict[str, list[tuple[Any, ...]]] = {table: [] for table in TABLES}
     copied = PartitionCopy(names, {**empty, "mem": rows, "chg": changes}, 0.0)
-    return CopyPartition(copied, None, replace=False)
+    return CopyPartition(names.app, names.user, copied, None, replace=False)
 
 
 def fill(

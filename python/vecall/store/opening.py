@@ -319,9 +319,8 @@ class _Copier:
         """Write and verify; False if the target has rows of the user meanwhile."""
         shift = target.expiry_clock.now() - copied.expiry_now
         moved = shifted(copied, shift)
-        job = CopyPartition(
-            moved, self.model, self.replace, estimated_bytes=copied.nbytes
-        )
+        own = (copied.names.app, copied.names.user)
+        job = CopyPartition(*own, moved, self.model, self.replace, copied.nbytes)
         target.submit(job).result()
         if not job.is_written:
             return False

@@ -556,9 +556,8 @@ def _known_apps(
         ).fetchone()
         newest = hi
         if hi <= hi_x:
-            (newest,) = connection.execute(
-                f"SELECT max({_NEWEST}) FROM {source.users} AS p WHERE {of_app}", one
-            ).fetchone()
+            query = f"SELECT max({_NEWEST}) FROM {source.users} AS p WHERE {of_app}"
+            (newest,) = connection.execute(query, one).fetchone()
         figures = (int(users), int(live), int(nbytes), int(items), made, newest)
         apps.append((AppSummary(name, *figures), int(held)))
     return apps

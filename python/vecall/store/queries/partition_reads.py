@@ -236,9 +236,8 @@ def checked_rows(connection: Transaction) -> CheckedRows:
 
 def number_of_part(connection: Transaction, app: str, user: str) -> int:
     """Return the number of a partition; 0, which no partition has, without one."""
-    row = connection.execute(
-        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
-    ).fetchone()
+    query = "SELECT id FROM part WHERE app = ? AND user = ?"
+    row = connection.execute(query, (app, user)).fetchone()
     return row[0] if row else 0
 
 

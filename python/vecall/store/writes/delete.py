@@ -18,6 +18,7 @@ from vecall.store.names import (
     is_hidden,
     make_key,
     make_secret,
+    partition_names,
 )
 from vecall.store.queries.listing import is_counted
 from vecall.store.queries.partition_reads import (
@@ -148,9 +149,8 @@ class DeleteMemories(UserJob):
     def _write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition; ConflictError if `version` does not hold."""
         if self.version is not None:
-            found = partition.select_memories(
-                "updated_at", self.ids or (), self._visible_condition
-            )
+            ids, condition = self.ids or (), self._visible_condition
+            found = partition.select_memories("updated_at", ids, condition)
             if any(updated_at != self.version for (updated_at,) in found):
                 msg = "if_version: the memory was changed since then; read it again"
                 raise ConflictError(msg)
@@ -226,8 +226,7 @@ class DeleteMemories(UserJob):
             rows = partition.execute(query, (partition.id, *values))
         else:
             passed = self.passed
-            own = (columns, passed, condition, *values)
-            found = partition.select_memories(*own)
+            found = partition.select_memories(columns, passed, condition, *values)
             rows = [row for row in found if row[-2] != passed[row[1]]]
             same = [row for row in found if row[-2] == passed[row[1]]]
             yield from (RowToDelete(*row[:4]) for row in same)
@@ -430,9 +429,8 @@ def _delete_expired_revisions(partition: PartitionWriter) -> None:
     execute = partition.execute
     over = "part = ? AND expires_at <= ?"
     own = (partition.id, partition.expiry_now)
-    edits = execute(
-        f"SELECT id, seq, old FROM hist WHERE {over} AND op = 'edit'", own
-    ).fetchall()
+    query = f"SELECT id, seq, old FROM hist WHERE {over} AND op = 'edit'"
+    edits = execute(query, own).fetchall()
     for id_, seq, old in edits:
         execute(
             "UPDATE hist SET old = ?, expires_at = NULL "
@@ -497,9 +495,7 @@ def _hide_links(connection: Transaction) -> None:
     for rid, state in found:
         by_part.setdefault(rid >> 32, {})[rid] = state
     for part, states in by_part.items():
-        names = connection.execute(
-            "SELECT app, user FROM part WHERE id = ?", (part,)
-        ).fetchone()
+        names = partition_names(connection, part)
         if names is None:
             continue
         partition = PartitionWriter(connection, *names, create=False)
@@ -570,9 +566,8 @@ def _hide_user(
     for (key,) in execute("SELECT key FROM idem WHERE part = ?", (part,)).fetchall():
         if (form := hidden(part, key)) != key:
             execute("DELETE FROM idem WHERE part = ? AND key = ?", (part, form))
-            execute(
-                "UPDATE idem SET key = ? WHERE part = ? AND key = ?", (form, part, key)
-            )
+            statement = "UPDATE idem SET key = ? WHERE part = ? AND key = ?"
+            execute(statement, (form, part, key))
     make_secret(connection)
     name = hidden_user(connection, app, user)
     assert name is not None

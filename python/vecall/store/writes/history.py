@@ -99,9 +99,8 @@ class RestoreMemory(UserJob):
             ids = with_passages(partition, ids)
         written = bring_back(partition, ids, self.state, self.rights)
         if not written and self.state == "archived" and not self._is_hidden(partition):
-            written = bring_back(
-                partition, self._folded(partition), "archived", self.rights
-            )
+            folded = self._folded(partition)
+            written = bring_back(partition, folded, "archived", self.rights)
             if written:  # the summary may be made again
                 removed = delete_memories(partition, [self.id])
                 write_tombstones(partition, [self.id], "evicted")
@@ -145,26 +144,20 @@ class MergeMemories(UserJob):
             ids = [survivor, *others]
             live = " AND state = 'live'"
             found = partition.select_memories("id, rid, hash", ids, live)
-            if any(self.hashes[id_] != hash_ for id_, _, hash_ in found):
-                continue  # changed since the plan was made
+            same = all(self.hashes[id_] == hash_ for id_, _, hash_ in found)
             rids = {id_: rid for id_, rid, _ in found}
-            if survivor not in rids or len(rids) < 2:
-                continue  # deleted since the plan was made
+            if not same or survivor not in rids or len(rids) < 2:
+                continue  # changed or deleted since the plan was made
             entries = load_rows(partition.connection, rids.values())
             (stays,) = (entry for entry in entries if entry.row.id == survivor)
             rows = [entry.row for entry in entries]
-            uses = sum(row.uses or 0 for row in rows)
-            used = [row.last_used for row in rows if row.last_used is not None]
-            priors = [row.importance for row in rows if row.importance is not None]
             # The latest end of the group counts, and none is later than any.
-            ends = [row.expires_at for row in rows if row.expires_at is not None]
-            until = [row.valid_until for row in rows if row.valid_until is not None]
             row = stays.row._replace(
-                uses=uses or None,
-                last_used=max(used, default=None),
-                importance=max(priors, default=None),
-                expires_at=max(ends) if len(ends) == len(rows) else None,
-                valid_until=max(until) if len(until) == len(rows) else None,
+                uses=sum(row.uses or 0 for row in rows) or None,
+                last_used=_greatest([row.last_used for row in rows]),
+                importance=_greatest([row.importance for row in rows]),
+                expires_at=_greatest([row.expires_at for row in rows], or_none=True),
+                valid_until=_greatest([row.valid_until for row in rows], or_none=True),
                 updated_at=partition.after(stays.row.updated_at),
             )
             written.append(rewrite(partition, stays, row))
@@ -177,6 +170,12 @@ class MergeMemories(UserJob):
     def estimated_bytes(self) -> int:
         """About how many bytes the file grows by."""
         return _ROW_BYTES * sum(1 + len(others) for _, others in self.groups)
+
+
+def _greatest(values: Sequence[float | None], *, or_none: bool = False) -> float | None:
+    """Return the greatest number; with `or_none`, None is greater than any."""
+    known = [value for value in values if value is not None]
+    return None if or_none and None in values else max(known, default=None)
 
 
 # Puts snapshots on record, and invalidates all records on a purge.
@@ -203,9 +202,8 @@ class RecordSnapshot(UserJob):
             and not newer_is_recorded(connection, self.tag, self.header(connection))
         )
         if self.is_recorded:
-            connection.execute(
-                "UPDATE part SET snap = ? WHERE id = ?", (self.record, partition.id)
-            )
+            query = "UPDATE part SET snap = ? WHERE id = ?"
+            connection.execute(query, (self.record, partition.id))
         return partition.changed()
 
     def header(self, connection: Transaction) -> bytes:  # noqa: ARG002
@@ -506,9 +504,8 @@ def leave_out_deleted(
         if draft is None:
             continue
         if restore or (not draft.ordered and (again or why is not None)):
-            partition.execute(
-                "DELETE FROM tomb WHERE part = ? AND id = ?", (partition.id, form)
-            )
+            query = "DELETE FROM tomb WHERE part = ? AND id = ?"
+            partition.execute(query, (partition.id, form))
             back.add(id_)
         else:
             left_out[id_] = why or "deleted"

@@ -374,9 +374,8 @@ def save_item_state(connection: Transaction, state: ItemState) -> None:
     heads = state.heads + token_hex(HEAD_DIGITS // 2)
     state = state._replace(heads=heads[-HEADS * HEAD_DIGITS :])
     values = dict(zip(ItemState._fields[1:], state[1:], strict=True))
-    connection.execute(
-        "UPDATE part SET item = ? WHERE id = ?", (json.dumps(values), state.part)
-    )
+    query = "UPDATE part SET item = ? WHERE id = ?"
+    connection.execute(query, (json.dumps(values), state.part))
 
 
 def delete_item(connection: Transaction, row: ItemRow) -> None:
@@ -403,17 +402,11 @@ def delete_items(partition: PartitionWriter) -> None:
 
 def delete_expired_items(partition: PartitionWriter) -> int:
     """Delete the expired items of a partition; return their number."""
-    if partition.id:
-        large = partition.execute(
-            "SELECT rid, substr(value, 1, 32) FROM item "
-            "WHERE part = ? AND expires_at <= ? AND value LIKE '@%'",
-            (partition.id, partition.expiry_now),
-        ).fetchall()
-        for rid, head in large:
-            _delete_pieces(partition.connection, rid, number_of_pieces(head))
-    return _delete_where(
-        partition, "part = ? AND expires_at <= ?", partition.id, partition.expiry_now
-    )
+    expired, own = "part = ? AND expires_at <= ?", (partition.id, partition.expiry_now)
+    query = f"SELECT rid, substr(value, 1, 32) FROM item WHERE {expired}"
+    for rid, head in partition.execute(f"{query} AND value LIKE '@%'", own).fetchall():
+        _delete_pieces(partition.connection, rid, number_of_pieces(head))
+    return _delete_where(partition, expired, *own)
 
 
 def _delete_where(partition: PartitionWriter, condition: str, *values: float) -> int:
@@ -585,11 +578,9 @@ class TouchItems(UserJob):
     def _write(self, partition: PartitionWriter) -> Change:
         connection = partition.connection
         for rid, expires_at in self.expiries.items():
-            found = connection.execute(
-                f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE rid = ? AND part = ? "
-                "AND expires_at < ?",
-                (rid, partition.id, expires_at),
-            ).fetchone()
+            query = f"{_SELECT} WHERE rid = ? AND part = ? AND expires_at < ?"
+            values = (rid, partition.id, expires_at)
+            found = connection.execute(query, values).fetchone()
             if found is not None:
                 row = checked_item(found[:-1], found[-1])
                 _set_expiry(connection, row, expires_at)
@@ -599,11 +590,8 @@ class TouchItems(UserJob):
 def move_expiries(connection: Transaction, seconds: float) -> int:
     """Shift the expiry of all items; return how many have one."""
     moved, last = 0, -1
-    while rows := connection.execute(
-        f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE expires_at IS NOT NULL "
-        "AND rid > ? ORDER BY rid LIMIT 500",
-        (last,),
-    ).fetchall():
+    where = "WHERE expires_at IS NOT NULL AND rid > ? ORDER BY rid LIMIT 500"
+    while rows := connection.execute(f"{_SELECT} {where}", (last,)).fetchall():
         for *values, crc in rows:
             row = checked_item(values, crc)
             assert row.expires_at is not None

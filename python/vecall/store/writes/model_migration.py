@@ -139,16 +139,13 @@ def to_be_embedded(
     """
     cursor = fact(connection, "reembed_cursor")
     assert cursor is not None  # the migration is running
-    found = connection.execute(
-        "SELECT rid FROM mem WHERE rid > ? ORDER BY rid LIMIT ?", (int(cursor), limit)
-    )
-    rids = [rid for (rid,) in found]
+    query = "SELECT rid FROM mem WHERE rid > ? ORDER BY rid LIMIT ?"
+    rids = [rid for (rid,) in connection.execute(query, (int(cursor), limit))]
     if rids:
         return load_rows(connection, rids, any_state=True), rids[-1]
-    left = connection.execute(
-        "SELECT rid FROM vec_next WHERE vec = x'' ORDER BY rid LIMIT ?", (limit,)
-    )
-    return load_rows(connection, [rid for (rid,) in left], any_state=True), None
+    query = "SELECT rid FROM vec_next WHERE vec = x'' ORDER BY rid LIMIT ?"
+    rids = [rid for (rid,) in connection.execute(query, (limit,))]
+    return load_rows(connection, rids, any_state=True), None
 
 
 @dataclass(slots=True)

@@ -453,9 +453,8 @@ def add_waits(partition: PartitionWriter, more: Waits) -> None:
     known = _stored_waits(partition)
     if known is not None and more.turns:
         now = json.dumps((known.turns + more.turns, known.nbytes + more.nbytes))
-        partition.execute(
-            f"UPDATE trig SET state = ? WHERE {_ROW}", (now, partition.id)
-        )
+        query = f"UPDATE trig SET state = ? WHERE {_ROW}"
+        partition.execute(query, (now, partition.id))
 
 
 def forget_waits(connection: Transaction) -> None:

@@ -80,9 +80,8 @@ class BufferTurns(UserJob):
             new[id_] = None
         for id_ in taken_ids(partition, list(new), self.rights):
             new[id_] = None
-        (last,) = partition.execute(
-            "SELECT coalesce(max(pos), 0) FROM told WHERE part = ? AND session = ?", own
-        ).fetchone()
+        query = "SELECT coalesce(max(pos), 0) FROM told WHERE part = ? AND session = ?"
+        (last,) = partition.execute(query, own).fetchone()
         rows = [
             (*own, id_, partition.now, last + place, event and json.dumps(event))
             for place, (id_, event) in enumerate(new.items(), 1)
@@ -172,9 +171,8 @@ def mark_turns_done(
         raise ConflictError("another call has already consumed or deleted these turns")
     execute_in(connection, f"UPDATE told SET event = NULL WHERE {among}", own, ids)
     _remove_unneeded_due_time(partition, session)
-    partition.execute(
-        "UPDATE trig SET state = NULL WHERE part = ? AND session = ?", own
-    )
+    query = "UPDATE trig SET state = NULL WHERE part = ? AND session = ?"
+    partition.execute(query, own)
     change = Waits(-len(sizes), -sum(sizes))
     add_waits(partition, change)
     return change

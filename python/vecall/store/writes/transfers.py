@@ -152,11 +152,8 @@ def export_lines(
     query = "SELECT rid, state FROM mem WHERE rid BETWEEN ? AND ? ORDER BY rid"
     found = connection.execute(query, (part << 32, (part << 32) | 0xFFFFFFFF))
     while batch := found.fetchmany(_EXPORTED_AT_ONCE):
-        rids = [row[0] for row in batch]
-        stored = {
-            entry.row.rid: entry
-            for entry in load_rows(connection, rids, any_state=True)
-        }
+        entries = load_rows(connection, [rid for rid, _ in batch], any_state=True)
+        stored = {entry.row.rid: entry for entry in entries}
         for rid, state in batch:
             entry = stored.get(rid)
             if entry is None:
@@ -166,12 +163,8 @@ def export_lines(
                 values["vec"] = _text(entry.vec)
             yield "mem", values
     for table, columns in EXPORTED_TABLES.items():
-        rows = connection.execute(
-            f"SELECT {', '.join(columns)} FROM {table} WHERE part = ? "
-            f"{_WHERE_AND_ORDER[table]}",
-            (part,),
-        )
-        for row in rows:
+        query = f"SELECT {', '.join(columns)} FROM {table} WHERE part = ?"
+        for row in connection.execute(f"{query} {_WHERE_AND_ORDER[table]}", (part,)):
             values = dict(zip(columns, row, strict=True))
             yield table, {k: v for k, v in values.items() if v is not None}
 
@@ -227,10 +220,8 @@ def partitions_after(
     connection: Transaction, after: int, limit: int
 ) -> list[PartitionNames]:
     """Return the users with a greater number, in order."""
-    rows = connection.execute(
-        f"{_NAMES} WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
-    ).fetchall()
-    return [PartitionNames(*row) for row in rows]
+    query = f"{_NAMES} WHERE id > ? ORDER BY id LIMIT ?"
+    return [PartitionNames(*row) for row in connection.execute(query, (after, limit))]
 
 
 def read_partition(
@@ -243,11 +234,8 @@ def read_partition(
     current = PartitionNames(*row)
     tables: dict[str, list[tuple[Any, ...]]] = {}
     for table, known in TABLES.items():
-        found = connection.execute(
-            f"SELECT {', '.join(known.columns)} FROM {table} WHERE part = ? "
-            f"ORDER BY {known.key}",
-            (names.part,),
-        )
+        query = f"SELECT {', '.join(known.columns)} FROM {table} WHERE part = ?"
+        found = connection.execute(f"{query} ORDER BY {known.key}", (names.part,))
         rows = [tuple(each) for each in found]
         if known.columns[0] == "rid":
             rows = [(each[0] & _LOW_BITS, *each[1:]) for each in rows]
@@ -473,7 +461,7 @@ def _write_history_entry(partition: PartitionWriter, values: Mapping[str, Any]) 
 
 
 @dataclass(slots=True)
-class CopyPartition:
+class CopyPartition(UserJob):
     """Writes all rows of a user, unless the storage has rows of the user."""
 
     copied: PartitionCopy  # the rows, with times on this storage's expiry clock
@@ -483,16 +471,6 @@ class CopyPartition:
     estimated_bytes: int = 0
     part: int = 0  # the number of the new partition
     is_written: bool = False  # whether the rows were written
-
-    @property
-    def app(self) -> str:
-        """The app."""
-        return self.copied.names.app
-
-    @property
-    def user(self) -> str:
-        """The user."""
-        return self.copied.names.user
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
