@@ -435,7 +435,7 @@ class VectorStoreMemory:
             vector = await self._embedding.embed_query(app, user, query)
         if not vector.any():
             return []  # a zero vector has no direction
-        hits = await self._run_on_store(partial(self._hits, vector, count, scope))
+        hits = await self._run_on_store(partial(self._live_hits, vector, count, scope))
         now = self._expiry_clock.wall()
         best = hits[0].score if hits else 0.0
         scores = [(hit.score, 0.0, 0.0, 1.0, math.nan, 0) for hit in hits]
@@ -456,7 +456,7 @@ class VectorStoreMemory:
             passing() if where.metadata is None else self._run_on_store(passing)
         )
 
-    async def _hits(
+    async def _live_hits(
         self, vector: Vectors, top_k: int, scope: VectorStoreFilter
     ) -> list[VectorSearchResult]:
         """Search until `top_k` memories are found that have not expired.

@@ -51,28 +51,6 @@ def parsed_store_url(url: str, schema: str) -> DatabaseUrl:
     return found
 
 
-@contextmanager
-def _own_errors() -> Iterator[None]:
-    """Raise errors of this store where those of the database would mislead."""
-    import psycopg
-    from psycopg import errors
-
-    try:
-        yield
-    except ClosedError:
-        raise closed_error() from None
-    except psycopg.Error as error:
-        if isinstance(error, errors.UndefinedObject):
-            raise ConfigError(
-                "the database has no type vector in the search_path; an administrator "
-                "runs CREATE EXTENSION vector"
-            ) from None
-        if isinstance(error, errors.DataException) and error.sqlstate == "22000":
-            msg = "embedding: the table has vectors of another length"
-            raise DimensionError(msg) from None
-        raise
-
-
 _MOST_DIMENSIONS = 16_000  # of pgvector's type
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SCHEMA = "vecall_vectors"
@@ -152,20 +130,29 @@ class PgVectorStore(RemoteVectorStore):
     def _lent(self) -> Iterator[BoundedConnection]:
         """Lend a connection for the time left, and raise vecall's errors."""
         import psycopg
+        from psycopg import errors
 
         from vecall.store.postgres.url import database_errors
 
         seconds = self._seconds_left()
-        with (
-            database_errors(),
-            _own_errors(),
-            self._pools().borrowed(seconds) as connection,
-        ):
-            connection.allow(seconds, each=False)
+        with database_errors():
             try:
-                yield connection
-            except psycopg.Error:
+                with self._pools().borrowed(seconds) as connection:
+                    connection.allow(seconds, each=False)
+                    yield connection
+            except ClosedError:
+                raise closed_error() from None
+            except psycopg.Error as error:
                 self._dimensions = None  # the table may have been dropped
+                if isinstance(error, errors.UndefinedObject):
+                    raise ConfigError(
+                        "the database has no type vector in the search_path; an "
+                        "administrator runs CREATE EXTENSION vector"
+                    ) from None
+                is_data = isinstance(error, errors.DataException)
+                if is_data and error.sqlstate == "22000":
+                    msg = "embedding: the table has vectors of another length"
+                    raise DimensionError(msg) from None
                 raise
 
     def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:

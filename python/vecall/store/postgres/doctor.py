@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
 from vecall.clock import ClockCheckpoint
 from vecall.errors import ConfigError, VecallError
@@ -24,9 +23,9 @@ from vecall.store.maintenance.doctor import (
     vectors_finding,
 )
 from vecall.store.postgres import schema
-from vecall.store.postgres.claims import reading_all_users
+from vecall.store.postgres.claims import reading_all_users, time_of
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
-from vecall.store.postgres.url import DatabaseUrl, database_errors
+from vecall.store.postgres.url import DatabaseUrl, database_errors, is_pooled
 from vecall.store.queries.listing import miscounted, said
 from vecall.store.queries.partition_reads import checked_rows, lacking_vectors
 from vecall.store.transaction import active_model, fact
@@ -157,8 +156,7 @@ def _encryption_finding(connection: Connection, url: DatabaseUrl) -> Finding:
 
 
 def _pooler_finding(connection: Connection) -> Finding:
-    found = connection.execute("SELECT pg_backend_pid()").fetchone()
-    if found is not None and found[0] == connection.info.backend_pid:
+    if not is_pooled(connection):
         return Finding("ok", "pooler", "none")
     return Finding(
         "note",
@@ -193,13 +191,8 @@ def _replication_finding(connection: Connection, settings: dict[str, str]) -> Fi
 
 
 def _clock_finding(connection: Connection) -> Finding:
-    before = time.time()
-    found = connection.execute(
-        "SELECT CAST(extract(epoch FROM clock_timestamp()) AS float8)"
-    ).fetchone()
-    after = time.time()
-    assert found is not None
-    ahead = found[0] - (before + after) / 2
+    before, now, after = time.time(), time_of(connection)(), time.time()
+    ahead = now - (before + after) / 2
     if abs(ahead) <= _SKEW_S + (after - before):
         return Finding("ok", "clock", "as this machine's")
     side = "ahead of" if ahead > 0 else "behind"
@@ -249,15 +242,11 @@ def _rights_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Findi
 def _catalog_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
     with connection.transaction():
         connection.execute("SET LOCAL ROLE vecall_app")
-        found = connection.execute(
-            sql.SQL("SELECT value FROM {}.meta WHERE key = 'catalog'").format(
-                sql.Identifier(url.schema)
-            )
-        ).fetchone()
-    if found is None:
+        stored = schema.stored_fact(connection, url.schema, "catalog")
+    if stored is None:
         yield Finding("warning", "tables", "no record of their definitions")
         return
-    now, then = schema.catalog_digests(connection, url.schema), json.loads(found[0])
+    now, then = schema.catalog_digests(connection, url.schema), json.loads(stored)
     changed = sorted(
         name for name in {**now, **then} if now.get(name) != then.get(name)
     )

@@ -422,12 +422,14 @@ def schema_number(connection: Connection, schema: str) -> int:
     ).fetchone()
     if found is None or found[0] is None:
         return 0
-    number = connection.execute(
-        sql.SQL("SELECT value FROM {}.meta WHERE key = 'schema'").format(
-            sql.Identifier(schema)
-        )
-    ).fetchone()
-    return 0 if number is None else int(number[0])
+    return int(stored_fact(connection, schema, "schema") or 0)
+
+
+def stored_fact(connection: Connection, schema: str, key: str) -> str | None:
+    """Return a value of the table `meta` of a schema, which exists."""
+    query = sql.SQL("SELECT value FROM {}.meta WHERE key = %s")
+    found = connection.execute(query.format(sql.Identifier(schema)), (key,)).fetchone()
+    return None if found is None else str(found[0])
 
 
 def _newer_schema_message(number: int) -> str:
