@@ -237,7 +237,7 @@ class Compaction:
 
 Trigger = SessionEnd | Inactivity | MessageCount | Compaction
 
-_BY_NAME = {
+_BY_NAME: dict[str, type[Any]] = {
     "session_end": SessionEnd,
     "inactivity": Inactivity,
     "message_count": MessageCount,

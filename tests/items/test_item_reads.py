@@ -13,7 +13,7 @@ from helpers.memories import ALICE
 from vecall import Put
 from vecall.operations.items import parsed
 from vecall.store import ItemRow
-from vecall.store.reads import StorageReads
+from vecall.store.storage import StorageReads
 
 
 @pytest.mark.parametrize(

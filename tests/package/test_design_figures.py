@@ -14,7 +14,7 @@ from helpers.paths import ROOT
 from vecall import _core
 from vecall.cli import main as command_line
 from vecall.operations.options import StorageOptions
-from vecall.store.reads import StorageReads
+from vecall.store.storage import StorageReads
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "docs").exists(), reason="the documentation is not beside the tests"

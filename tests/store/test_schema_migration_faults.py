@@ -113,10 +113,10 @@ def test_a_migration_that_fails_is_taken_back(
 ):
     """A full disk, a bad sector: no half of a step, and the newest the next time."""
     before = contents(old)
-    name = f"_SCHEMA_{stays + 1}"
     # The last statement of the step that follows finds its name taken.
-    fails = f"{getattr(store_schema, name)}CREATE TABLE mem (taken);\n"
-    monkeypatch.setattr(store_schema, name, fails)
+    steps, following = store_schema._MIGRATIONS, stays + 1
+    fails = f"{steps[following]}CREATE TABLE mem (taken);\n"
+    monkeypatch.setitem(steps, following, fails)
     with pytest.raises(OSError, match="mem"):
         open_old()
     monkeypatch.undo()

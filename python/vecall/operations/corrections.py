@@ -463,7 +463,7 @@ class Corrections:
         def partitions(reads: StorageReads, _: float) -> list[Key]:
             users = [(app_name, user) for user in reads.users_of(app_name)]
             if forget:  # also those whose names a purge has hidden
-                users += [(HIDDEN_APP, user) for user in reads.hidden_in_app(app_name)]
+                users += [(HIDDEN_APP, user) for user in reads.hidden_names(app_name)]
             return users
 
         count = 0

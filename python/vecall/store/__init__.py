@@ -3,7 +3,7 @@
 `open_storage` opens a `Storage`. All that is read of it goes through `StorageReads`.
 All that is written is one of the jobs below, such as `AddMemories`. The functions of a
 path (`examine`, `repair`, `recover`, ...) are tools for SQLite files; no service needs
-them.
+them. What is imported here is what the layers above may use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from vecall.store.file.connections import ForeignFile
 from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
 from vecall.store.maintenance.backups import keep_backups, restore_backup
-from vecall.store.maintenance.doctor import examine, file_facts, repair
+from vecall.store.maintenance.doctor import Finding, examine, file_facts, repair
 from vecall.store.maintenance.recover import Salvage, recover, reset_clock
 from vecall.store.names import HIDDEN_APP, Why, is_hidden, is_well_formed
 from vecall.store.opening import (
@@ -28,31 +28,26 @@ from vecall.store.opening import (
     public_url,
 )
 from vecall.store.queries.partition_reads import ALWAYS, passing_metadata
-from vecall.store.reads import StorageReads
-from vecall.store.results import (
+from vecall.store.rows import (
     BufferedTurn,
+    Change,
     ChangedRows,
+    Draft,
     DraftLookup,
     DueSession,
-    EmbeddingModel,
     ExistingMemories,
-    Finding,
-    PartitionState,
-    Version,
-)
-from vecall.store.rows import (
-    Change,
-    Draft,
     PartitionNames,
+    PartitionState,
     Row,
     RowWithVector,
     SnapshotTag,
+    Version,
     memory_id,
     passage_id,
     text_hash,
 )
-from vecall.store.storage import Snapshots, Storage
-from vecall.store.transaction import WriteJob, require_same
+from vecall.store.storage import Snapshots, Storage, StorageReads
+from vecall.store.transaction import EmbeddingModel, WriteJob, require_same
 from vecall.store.values import (
     DAMAGED_ITEM,
     LARGE,
@@ -102,108 +97,3 @@ from vecall.store.writes.sessions import (
     as_stored,
 )
 from vecall.store.writes.transfers import ImportLines, free_lines, header_model
-
-__all__ = [
-    "ALWAYS",
-    "DAMAGED_ITEM",
-    "HIDDEN_APP",
-    "LARGE",
-    "LASTS_S",
-    "MOST_VECTORS",
-    "AddMemories",
-    "ArchiveMemories",
-    "BufferTurns",
-    "BufferedTurn",
-    "Change",
-    "ChangedRows",
-    "ClaimConsolidation",
-    "ClaimSession",
-    "CopyReport",
-    "DeleteMemories",
-    "Draft",
-    "DraftLookup",
-    "DueSession",
-    "Durability",
-    "EmbeddingModel",
-    "ExistingMemories",
-    "Finding",
-    "ForeignFile",
-    "ForgetUser",
-    "ForgottenKeyError",
-    "ImportLines",
-    "ItemDrop",
-    "ItemPut",
-    "ItemRow",
-    "ItemState",
-    "ItemVectors",
-    "MarkUsed",
-    "MergeMemories",
-    "MoveVectors",
-    "PartitionNames",
-    "PartitionState",
-    "PostponeSession",
-    "ProposeForget",
-    "PutNextVectors",
-    "Reason",
-    "RestoreMemory",
-    "Row",
-    "RowWithVector",
-    "Salvage",
-    "SetVectors",
-    "SnapshotTag",
-    "Snapshots",
-    "State",
-    "Storage",
-    "StorageReads",
-    "StoredValue",
-    "Sweep",
-    "SweepItems",
-    "SwitchModels",
-    "TouchItems",
-    "TouchMemories",
-    "UserQuota",
-    "Version",
-    "Why",
-    "WriteItems",
-    "WriteJob",
-    "as_stored",
-    "check_past",
-    "check_turn",
-    "checked_vectors",
-    "copy_storage",
-    "decode_namespace",
-    "encode_namespace",
-    "examine",
-    "examine_database",
-    "file_facts",
-    "forget_hidden",
-    "free_lines",
-    "header_model",
-    "in_pieces",
-    "initialize_database",
-    "is_hidden",
-    "is_well_formed",
-    "json_object",
-    "json_text",
-    "keep_backups",
-    "memory_id",
-    "migrate_database",
-    "name_traces",
-    "names_of",
-    "namespace_range",
-    "number_of_pieces",
-    "open_storage",
-    "parsed_value",
-    "passage_id",
-    "passages_among",
-    "passing_metadata",
-    "public_url",
-    "recover",
-    "repair",
-    "require_same",
-    "require_unrelated",
-    "reset_clock",
-    "restore_backup",
-    "stored_object",
-    "text_hash",
-]

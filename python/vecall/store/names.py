@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from vecall.errors import CorruptFileError
-from vecall.store.results import PartitionState, Version
+from vecall.store.rows import PartitionState, Version
 from vecall.store.transaction import (
     Statement,
     Transaction,
@@ -175,10 +175,6 @@ def _name_digest(secret: bytes, name: str) -> str:
     return blake2b(name.encode(), digest_size=_NAME_BYTES, key=secret).hexdigest()
 
 
-def _hidden_end(secret: bytes, user: str) -> str:
-    return _name_digest(secret, f"user {user}")
-
-
 def hidden_user(connection: Transaction, app: str, user: str) -> str | None:
     """Return the digest of a user's names; None if the file has no secret."""
     secret = _read_secret(connection)
@@ -189,7 +185,7 @@ def hidden_user_under(secret: bytes, app: str, user: str) -> str | None:
     """Return the digest of a user's names under a secret; None for a digest."""
     if app == HIDDEN_APP:
         return None
-    return _name_digest(secret, f"app {app}") + _hidden_end(secret, user)
+    return _name_digest(secret, f"app {app}") + _name_digest(secret, f"user {user}")
 
 
 def require_hidden(
@@ -214,17 +210,23 @@ def part_of(connection: Transaction, app: str, user: str) -> int | None:
     return None if found is None else int(found[0])
 
 
-def hidden_in_app(connection: Transaction, app: str) -> list[str]:
-    """Return the digests of the names of an app's users, whose app is `HIDDEN_APP`."""
+def hidden_names(
+    connection: Transaction, app: str | None, user: str | None = None
+) -> list[str]:
+    """Return the digests of the names of an app's users, or of a user's names.
+
+    None: of all apps, of all users. The app of these partitions is `HIDDEN_APP`.
+    """
     secret = _read_secret(connection)
     if secret is None:
         return []
-    begin = _name_digest(secret, f"app {app}")
+    begin = "" if app is None else _name_digest(secret, f"app {app}")
+    end = "" if user is None else _name_digest(secret, f"user {user}")
     found = connection.execute(
         "SELECT user FROM part WHERE app = ? AND user >= ? AND user < ?",
         (HIDDEN_APP, begin, begin + "g"),
     )
-    return [user for (user,) in found]
+    return [digest for (digest,) in found if digest.endswith(end)]
 
 
 class UserNames(NamedTuple):
@@ -242,23 +244,11 @@ def names_of_user(connection: Transaction, user: str, app: str | None) -> UserNa
     """
     query = "SELECT app, id FROM part WHERE user = ? AND app <> ? ORDER BY app"
     found = connection.execute(query, (user, HIDDEN_APP)).fetchall()
-    only = None if app is None else hidden_user(connection, app, user)
-    digests = hidden_of_user(connection, user)
-    hidden = [each for each in digests if only in (None, each)]
+    hidden = hidden_names(connection, app, user)
     parts = [id_ for name, id_ in found if app in (None, name)]
     for each in hidden:
         parts += [id_ for (id_,) in connection.execute(USERS_PART, (HIDDEN_APP, each))]
     return UserNames([name for name, _ in found], hidden, parts)
-
-
-def hidden_of_user(connection: Transaction, user: str) -> list[str]:
-    """Return the digests of a user's names in all apps."""
-    secret = _read_secret(connection)
-    if secret is None:
-        return []
-    found = connection.execute("SELECT user FROM part WHERE app = ?", (HIDDEN_APP,))
-    end = _hidden_end(secret, user)
-    return [hidden for (hidden,) in found if hidden.endswith(end)]
 
 
 # Looks up the partition of an (app, user), and checks it by two indexes.

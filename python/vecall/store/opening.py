@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from vecall.clock import Clock
 from vecall.errors import ConfigError, StorageError
 from vecall.store.file.database import MIN_FREE_BYTES, Durability, kind_of_database
-from vecall.store.maintenance.doctor import (
-    forget_hidden_in_file,
-    names_in_file,
-    traces_in_file,
-)
+from vecall.store.maintenance.doctor import Finding, names_in_file, traces_in_file
 from vecall.store.names import HIDDEN_APP, UserNames
-from vecall.store.results import Finding
 from vecall.store.rows import PartitionCopy, PartitionNames, shifted
 from vecall.store.sqlite import SqliteStorage
 from vecall.store.storage import Storage
+from vecall.store.writes.delete import ForgetUser
 from vecall.store.writes.transfers import AdoptIdentity, CopyPartition
 
 
@@ -203,8 +199,7 @@ def copy_storage(
         CorruptFileError: A row of the source fails its checks.
         StorageError: A user's rows in the target differ from those that were written.
     """
-    origin = open_storage(source, "full", read_only=True)
-    try:
+    with closing(open_storage(source, "full", read_only=True)) as origin:
         with origin.read() as reads:
             facts = reads.identity_facts()
             model = reads.active_model()
@@ -213,8 +208,9 @@ def copy_storage(
                     "the source is moving to another embedding model; finish it with "
                     "`vecall reembed` first"
                 )
+        copier = _Copier(origin, app, user, replace, dry_run, progress)
         if dry_run and isinstance(target, Path) and not target.exists():
-            return _Copier(origin, None, None, app, user, replace, progress).run()
+            return copier.copy_users()
         destination = open_storage(target, "full", read_only=dry_run)
         try:
             if destination.identity == origin.identity and _same_place(source, target):
@@ -223,7 +219,6 @@ def copy_storage(
                 adopting = AdoptIdentity(facts)
                 destination.submit(adopting).result()
                 if adopting.is_adopted:  # the identity is read at opening
-                    destination.end_writes()
                     destination.close()
                     destination = open_storage(target, "full")
                 if model is not None:
@@ -231,24 +226,12 @@ def copy_storage(
             with destination.read() as reads:
                 known = reads.active_model()
                 secret = reads.identity_facts().get("secret")
-            copier = _Copier(
-                origin,
-                destination,
-                None if known is None else known.id,
-                app,
-                user,
-                replace,
-                progress,
-                dry_run=dry_run,
-                same_secret=secret == facts.get("secret"),
-            )
-            return copier.run()
+            copier.model = None if known is None else known.id
+            copier.same_secret = secret == facts.get("secret")
+            copier.target = destination
+            return copier.copy_users()
         finally:
-            destination.end_writes()
             destination.close()
-    finally:
-        origin.end_writes()
-        origin.close()
 
 
 def _same_place(source: Path | str, target: Path | str) -> bool:
@@ -262,23 +245,23 @@ class _Copier:
     """Copies the users of one storage."""
 
     source: Storage
-    target: Storage | None
-    model: int | None
     app: str | None
     user: str | None
     replace: bool
+    dry_run: bool
     progress: Callable[[CopyReport], None]
-    dry_run: bool = True
+    target: Storage | None = None  # None: in a dry run, as there is none yet
+    model: int | None = None  # of the target
     same_secret: bool = True
     report: CopyReport = field(default_factory=CopyReport)
 
-    def run(self) -> CopyReport:
+    def copy_users(self) -> CopyReport:
         """Copy, then count the users that changed meanwhile."""
-        for names in self._users():
+        for names in self._wanted_users():
             self._copy_user(names)
             self.progress(self.report)
         if not self.dry_run:
-            current = {names.part: names for names in self._users()}
+            current = {names.part: names for names in self._wanted_users()}
             copied = self.report.copied
             self.report.changed = sum(
                 copied[part] != names
@@ -287,7 +270,7 @@ class _Copier:
             ) + len(copied.keys() - current.keys())
         return self.report
 
-    def _users(self) -> Iterator[PartitionNames]:
+    def _wanted_users(self) -> Iterator[PartitionNames]:
         after = 0
         while True:
             with self.source.read() as reads:
@@ -303,20 +286,27 @@ class _Copier:
         if names.app == HIDDEN_APP and not self.same_secret:
             self.report.hidden += 1
             return
-        copied = self._rows(self.source, names)
+        copied = _read_rows(self.source, names)
         if copied is None:
             return  # deleted meanwhile
-        written = None if self.target is None else self._found(self.target, names)
+        written = None
+        if self.target is not None:
+            with self.target.read() as reads:
+                version = reads.version(names.app, names.user)
+                if version is not None:
+                    there = names._replace(part=version[0])
+                    now = self.target.expiry_clock.now()
+                    written = reads.partition_copy(there, now)
         if written is not None and written.digest == copied.digest:
             self.report.unchanged += 1
             self.report.copied[names.part] = copied.names
             return
-        if written is not None and not _is_empty(written) and not self.replace:
+        if written is not None and any(written.tables.values()) and not self.replace:
             self.report.different += 1
             return
         if not self.dry_run:
             assert self.target is not None
-            if not self._write(self.target, copied):
+            if not self._write_and_verify(self.target, copied):
                 self.report.different += 1
                 return
             self.report.copied[names.part] = copied.names
@@ -325,7 +315,7 @@ class _Copier:
         self.report.items += copied.items
         self.report.bytes += copied.nbytes
 
-    def _write(self, target: Storage, copied: PartitionCopy) -> bool:
+    def _write_and_verify(self, target: Storage, copied: PartitionCopy) -> bool:
         """Write and verify; False if the target has rows of the user meanwhile."""
         shift = target.expiry_clock.now() - copied.expiry_now
         moved = shifted(copied, shift)
@@ -334,35 +324,21 @@ class _Copier:
         target.submit(job).result()
         if not job.is_written:
             return False
-        with target.read() as reads:
-            written = reads.partition_copy(
-                copied.names._replace(part=job.part), target.expiry_clock.now()
-            )
+        written = _read_rows(target, copied.names._replace(part=job.part))
         if written is None or written.names.seq != copied.names.seq:
             return True  # a service of the target has changed the user since
         if (
             written.digest != copied.digest
-            or moved.latest_difference(written, 0.0) > _SAME_TIME_S
+            or moved.latest_difference(written) > _SAME_TIME_S
         ):
             msg = "the rows of a user in the target are not those that were written"
             raise StorageError(msg)
         return True
 
-    def _rows(self, storage: Storage, names: PartitionNames) -> PartitionCopy | None:
-        with storage.read() as reads:
-            return reads.partition_copy(names, storage.expiry_clock.now())
 
-    def _found(self, target: Storage, names: PartitionNames) -> PartitionCopy | None:
-        with target.read() as reads:
-            version = reads.version(names.app, names.user)
-            if version is None:
-                return None
-            there = names._replace(part=version[0])
-            return reads.partition_copy(there, target.expiry_clock.now())
-
-
-def _is_empty(copied: PartitionCopy) -> bool:
-    return not any(copied.tables.values())
+def _read_rows(storage: Storage, names: PartitionNames) -> PartitionCopy | None:
+    with storage.read() as reads:
+        return reads.partition_copy(names, storage.expiry_clock.now())
 
 
 # Finds and forgets the names of a user, for `vecall erase`.
@@ -384,12 +360,9 @@ def names_of(place: Path | str, user: str, app: str | None) -> UserNames:
 
 def forget_hidden(place: Path | str, names: Sequence[str]) -> None:
     """Delete all data of users whose names a purge has replaced by digests."""
-    if isinstance(place, Path):
-        forget_hidden_in_file(place, names)
-        return
-    with needing_psycopg():
-        from vecall.store.postgres.storage import forget_hidden_in_database
-    forget_hidden_in_database(place, names)
+    with closing(open_storage(place, "full")) as storage:
+        for name in names:
+            storage.submit(ForgetUser(HIDDEN_APP, name)).result()
 
 
 def name_traces(

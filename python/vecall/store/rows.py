@@ -1,4 +1,4 @@
-"""The records of a memory: to be written, as stored, and as changed."""
+"""The records of a memory, to be written and as stored, and what reads return."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, NamedTuple
 
 from vecall._core import joined_values
@@ -303,6 +304,114 @@ def _compared_values_digest(values: Mapping[str, object]) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
+# Values that the read operations of a storage return, besides rows.
+
+
+Version = tuple[int, int, int]
+"""(part, seq, head): a partition's number, the number of its newest change, and random
+bits of that change. A change of a lost history may have the same number, and has other
+bits. `head` is 0 before the first change."""
+
+
+class PartitionState(NamedTuple):
+    """The state of a partition."""
+
+    seq: int  # its newest change
+    snap: bytes | None  # the record of its snapshot; None if it has no snapshot
+    live: int  # the number of its live memories
+    head: int  # random bits of its newest change; 0 before the first one
+
+
+class ChangedRows(NamedTuple):
+    """The numbers of changed rows."""
+
+    written: list[int]  # rows that were written or deleted
+    marked: list[int]  # rows of which only the usage counters changed
+
+
+class RevisionRow(NamedTuple):
+    """One revision of a memory: the current one, or an overwritten one."""
+
+    row: Row  # the content of the revision
+    # Of the current revision "live", "archived" or "quarantined". Of an older one
+    # "overwritten", or "quarantined" if it was so when overwritten.
+    state: str
+    # When the revision was overwritten or archived, in seconds; otherwise None.
+    at: float | None
+    why: str | None  # the operation that overwrote it, or the reason for its archiving
+    by: str | None  # the id of the memory that replaced it
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is the current revision of its memory."""
+        return self.state in ("live", "archived") or self.at is None
+
+
+class BufferedTurn(NamedTuple):
+    """A turn in a session's buffer, which is not a memory yet."""
+
+    id: str  # its id, unique in its session
+    event: dict[str, Any]  # the turn as a mapping
+
+
+class DueSession(NamedTuple):
+    """A session whose buffered turns are due to become memories."""
+
+    app: str
+    user: str
+    session: str
+
+
+Said = tuple[bytes, str | None]
+"""(hash, author) of a text: equal pairs get the same vector from the embedder."""
+
+
+class DraftLookup(NamedTuple):
+    """What to look up before some drafts are embedded."""
+
+    app: str
+    user: str
+    ids: Sequence[str]  # the ids of the memories to add
+    texts: Sequence[Said]  # (hash, author) of each of them
+    model: int  # only vectors of the model with this number are returned
+    key: str | None = None  # the call's idempotency key
+    # The number of the user's partition, as far as it is known. If it is right, a
+    # database is asked once and not twice.
+    likely_part: int | None = None
+
+
+@dataclass(slots=True)
+class ExistingMemories:
+    """What a storage has on record about the ids and texts of some drafts."""
+
+    # The number of the user's partition; None if the user has none.
+    part: int | None = None
+    # (hash, author) of each stored memory that has a vector, by id.
+    texts: dict[str, Said] = field(default_factory=dict)
+    # Ids that a caller deleted. Only a fact that is added again comes back.
+    deleted: set[str] = field(default_factory=set)
+    # Ids that expired or were evicted. A turn with such an id is skipped.
+    let_go: set[str] = field(default_factory=set)
+    # Digests of the revisions that corrections overwrote, by id.
+    corrected: dict[str, set[str]] = field(default_factory=dict)
+    # Vectors of equal texts in other memories of the user, by (hash, author).
+    vectors: dict[Said, bytes] = field(default_factory=dict)
+
+    def needs_vector(self, draft: Draft, *, restore: bool, again: bool) -> bool:
+        """Whether the draft will be written and needs a vector that is not stored."""
+        if not restore:
+            fact = not draft.ordered
+            if draft.id in self.deleted and not (fact and again):
+                return False
+            if draft.id in self.let_go and not fact:
+                return False
+            old = self.corrected.get(draft.id)
+            if old is not None and was_overwritten(draft, old):
+                return False
+        stored = self.texts.get(draft.id)
+        return stored is None or stored != (draft.hash, draft.author)
+
+
 # All rows of one user, in a form that does not depend on the storage.
 #
 # Row numbers are without the number of the partition, and times on the expiry clock are
@@ -315,6 +424,11 @@ class CopiedTable(NamedTuple):
     columns: tuple[str, ...]  # the columns without `part`. A column `rid` is the first.
     key: str  # the columns by which rows are ordered
     clocked: str | None = None  # the column on the expiry clock, if there is one
+
+    @property
+    def clocked_at(self) -> int | None:
+        """The place of this column."""
+        return None if self.clocked is None else self.columns.index(self.clocked)
 
 
 TABLES = {
@@ -380,14 +494,8 @@ class PartitionCopy:
             digest.update(b"%s %d " % (table.encode(), len(rows)))
             for row in rows:
                 # Whether a time is set counts; its value depends on the clock.
-                digest.update(
-                    b"".join(
-                        [
-                            _encode_for_digest(row[at] is None if clocked else row[at])
-                            for at, clocked in summed
-                        ]
-                    )
-                )
+                values = [row[at] is None if clock else row[at] for at, clock in summed]
+                digest.update(b"".join(map(_encode_for_digest, values)))
         self.digest = digest.hexdigest()
 
     @property
@@ -398,30 +506,16 @@ class PartitionCopy:
     @property
     def nbytes(self) -> int:
         """Estimate the size of the rows, in bytes."""
-        values = (
-            value for rows in self.tables.values() for row in rows for value in row
-        )
-        return sum(
-            len(value) if isinstance(value, (str, bytes)) else 8 for value in values
-        )
+        values = chain.from_iterable(chain.from_iterable(self.tables.values()))
+        return sum(len(each) if isinstance(each, str | bytes) else 8 for each in values)
 
-    def latest_difference(self, other: PartitionCopy, shift: float) -> float:
+    def latest_difference(self, other: PartitionCopy, shift: float = 0.0) -> float:
         """Return the greatest difference to the times of an equal copy, in seconds.
 
         The clock of the other one is ahead by `shift`.
         """
-        return max(
-            (
-                abs(theirs - ours - shift)
-                for table in TABLES
-                for ours, theirs in zip(
-                    _expiry_clock_times(self, table),
-                    _expiry_clock_times(other, table),
-                    strict=True,
-                )
-            ),
-            default=0.0,
-        )
+        times = zip(_expiry_clock_times(self), _expiry_clock_times(other), strict=True)
+        return max((abs(theirs - ours - shift) for ours, theirs in times), default=0.0)
 
 
 def _encode_for_digest(value: object) -> bytes:
@@ -433,29 +527,22 @@ def _encode_for_digest(value: object) -> bytes:
     return b"%s;" % repr(value).encode()
 
 
-def _expiry_clock_times(copied: PartitionCopy, table: str) -> Iterator[float]:
-    clocked = TABLES[table].clocked
-    if clocked is None:
-        return
-    at = TABLES[table].columns.index(clocked)
-    for row in copied.tables[table]:
-        if row[at] is not None:
-            yield row[at]
+def _expiry_clock_times(copied: PartitionCopy) -> Iterator[float]:
+    for table, rows in copied.tables.items():
+        at = TABLES[table].clocked_at
+        yield from (row[at] for row in rows if at is not None and row[at] is not None)
 
 
 def shifted(copied: PartitionCopy, shift: float) -> PartitionCopy:
     """Return the rows with `shift` seconds added to the times on the expiry clock."""
-    tables = {}
-    for table, rows in copied.tables.items():
-        clocked = TABLES[table].clocked
-        if clocked is None or not shift:
-            tables[table] = rows
-            continue
-        at = TABLES[table].columns.index(clocked)
-        tables[table] = [
-            row if row[at] is None else (*row[:at], row[at] + shift, *row[at + 1 :])
-            for row in rows
-        ]
+    tables = dict(copied.tables)
+    for table, rows in copied.tables.items() if shift else ():
+        at = TABLES[table].clocked_at
+        if at is not None:
+            tables[table] = [
+                row if row[at] is None else (*row[:at], row[at] + shift, *row[at + 1 :])
+                for row in rows
+            ]
     return replace(copied, tables=tables, expiry_now=copied.expiry_now + shift)
 
 

@@ -13,82 +13,32 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
-from pathlib import Path
 
 from vecall.concurrency.executor import InterruptibleFuture
 from vecall.errors import ClosedError, StorageError, StorageFullError, VecallError
 from vecall.store.file.connections import as_typed
 from vecall.store.file.database import Database
-from vecall.store.file.filesystem import SnapshotFolder, require_unrelated
-from vecall.store.maintenance.backups import backup, purge
-from vecall.store.names import find_part, find_surely, partition_state, require_gone
-from vecall.store.reads import StorageReads
-from vecall.store.results import (
+from vecall.store.file.filesystem import SnapshotFolder
+from vecall.store.maintenance.backups import SqliteMaintenance
+from vecall.store.names import find_part, find_surely
+from vecall.store.rows import (
+    Change,
     DraftLookup,
-    EmbeddingModel,
     ExistingMemories,
-    PartitionState,
+    SnapshotTag,
     Version,
+    checked_snapshot,
+    recorded,
 )
-from vecall.store.rows import Change, SnapshotTag, checked_snapshot, recorded
-from vecall.store.transaction import WriteJob, adopt
-from vecall.store.values import ItemRow, ItemState
+from vecall.store.storage import StorageReads
+from vecall.store.transaction import EmbeddingModel, WriteJob, adopt
+from vecall.store.values import ItemRow
 from vecall.store.writes import add
 from vecall.store.writes.history import RecordSnapshot, newer_is_recorded, purges
-from vecall.store.writes.items import find_state, item_at
+from vecall.store.writes.items import item_at
 from vecall.store.writes.model_migration import begin_migration
-
-# The read operations over one connection to a file.
-
-
-class SqliteReads(StorageReads):
-    """Implements `StorageReads`; every method is documented there."""
-
-    __slots__ = ()
-
-    def version(self, app: str, user: str) -> Version | None:
-        return find_surely(self._connection, app, user)
-
-    def partition_state(self, part: int, app: str, user: str) -> PartitionState | None:
-        return partition_state(self._connection, part, app, user)
-
-    def require_gone(self, app: str, user: str) -> None:
-        require_gone(self._connection, app, user)
-
-    def item_state(self, app: str, user: str) -> ItemState | None:
-        found = find_state(self._connection, app, user)
-        if found is None:
-            find_surely(self._connection, app, user)
-        return found
-
-
-# Maintenance of a whole SQLite file.
-
-
-@dataclass(eq=False)
-class SqliteMaintenance:
-    """Implements `Maintenance` of the file of an open database."""
-
-    _database: Database
-
-    def sizes(self) -> dict[str, int]:
-        path = self._database.path
-        snapshots = 0 if path is None else SnapshotFolder(path).nbytes()
-        return {**self._database.sizes(), "snapshot_bytes": snapshots}
-
-    def has_room(self, size: int) -> bool:
-        return self._database.has_room(size)
-
-    def purge(self) -> int:
-        return purge(self._database)
-
-    def backup(self, target: Path) -> None:
-        backup(self._database, target)
-
-    def require_unrelated(self, path: Path) -> None:
-        require_unrelated(path, self._database.path)
-
 
 # Snapshots in a folder next to the file, which has a record of each.
 
@@ -229,7 +179,7 @@ class Writer:
         self._closing = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(
-            target=self._work, name="vecall-writer", daemon=True
+            target=self._write_queued_jobs, name="vecall-writer", daemon=True
         )
         self._thread.start()
 
@@ -264,14 +214,9 @@ class Writer:
         The finalizer may be called anywhere, also during garbage collection. Queued
         jobs are still written. It holds no reference to `publish`.
         """
-        put, database = self._queue.put, self._database
+        return partial(self._queue.put, self._database)
 
-        def end() -> None:
-            put(database)
-
-        return end
-
-    def _work(self) -> None:
+    def _write_queued_jobs(self) -> None:
         lines = _Lines()
         last: Database | None = None
         ending = False
@@ -312,7 +257,7 @@ class Writer:
 
     def _write(self, group: list[_Pending]) -> None:
         try:
-            group = self._with_room(group)
+            group = self._refuse_without_room(group)
             try:
                 self._commit(group)
             except StorageFullError as error:
@@ -348,7 +293,7 @@ class Writer:
             self._commit(group)
         reserve.fill(reserve.lacks())
 
-    def _with_room(self, group: list[_Pending]) -> list[_Pending]:
+    def _refuse_without_room(self, group: list[_Pending]) -> list[_Pending]:
         """Refuse the jobs that would fill the disk; return the others."""
         estimated_bytes = sum(map(attrgetter("size"), group))
         if not estimated_bytes or self._database.has_room(estimated_bytes):
@@ -411,6 +356,8 @@ class SqliteStorage:
         self._database = database
         self._writer = Writer(database)
         self.submit = self._writer.submit
+        self.abandon = self._writer.abandon
+        self.end_writes = self._writer.close
         self.maintenance = SqliteMaintenance(database)
         self.claims = None
         self.snapshots: SqliteSnapshots | None = None
@@ -446,7 +393,7 @@ class SqliteStorage:
         """Read one committed state; a file has all users."""
         del app, user
         with self._database.read_transaction() as connection:
-            reads = SqliteReads(connection)
+            reads = StorageReads(connection)
             try:
                 yield reads
             finally:
@@ -470,13 +417,6 @@ class SqliteStorage:
         with self._database.write_transaction() as connection:
             return begin_migration(connection, model)
 
-    def end_writes(self) -> None:
-        self._writer.close()
-
     def close(self) -> None:
         self._writer.close()
         self._database.close()
-
-    def abandon(self) -> Callable[[], None]:
-        """Return a finalizer that ends the thread and closes the file, not waiting."""
-        return self._writer.abandon()

@@ -24,7 +24,6 @@ import numpy as np
 
 from vecall.errors import CorruptFileError, EmbeddingMismatchError
 from vecall.filters.rights import FULL, Rights, tiers_from
-from vecall.store.results import EmbeddingModel
 from vecall.store.rows import Added, Change
 from vecall.store.values import NO_VALUE, require_counts
 
@@ -321,6 +320,19 @@ def execute_in(
 
 
 # The embedding model that a file's vectors come from.
+
+
+class EmbeddingModel(NamedTuple):
+    """An embedding model on record; `id` is its number in the storage."""
+
+    name: str
+    dim: int
+    id: int = 0
+    fingerprint: bytes | None = None  # its vector of a fixed text, float32
+
+    def __str__(self) -> str:
+        """Return name and dimension, for error messages."""
+        return f"{self.name} ({self.dim} dimensions)"
 
 
 _MAX_DIM = 65_536

@@ -26,7 +26,7 @@ _STRINGS = ("id", "author", "kind", "source", "trust")
 _PAST_STRINGS = (*_STRINGS[1:], "session", "event", "digest", "text")
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Return the value of a JSON text; None if it is none, or a number not finite."""
     try:
         return _decode(text)
@@ -36,8 +36,8 @@ def _parsed(text: str) -> Any:
 
 def json_object(text: str, name: str) -> dict[str, Any]:
     """Return the JSON object in a caller's string: not too deep, all numbers finite."""
-    found = _parsed(text)
-    if not isinstance(found, dict) or not _is_flat(found):
+    found = _parse_json(text)
+    if not isinstance(found, dict) or not _is_shallow(found):
         msg = f"{name}: expected a JSON object as a string, all numbers finite"
         raise InvalidArgumentError(msg)
     return found
@@ -45,7 +45,7 @@ def json_object(text: str, name: str) -> dict[str, Any]:
 
 def stored_object(text: str) -> dict[str, Any]:
     """Return a JSON object of the file."""
-    found = _parsed(text)
+    found = _parse_json(text)
     if not isinstance(found, dict):
         raise CorruptFileError(NO_VALUE)
     return found
@@ -53,7 +53,7 @@ def stored_object(text: str) -> dict[str, Any]:
 
 def stored_list(text: str) -> list[Any]:
     """Return a JSON array of the file."""
-    found = _parsed(text)
+    found = _parse_json(text)
     if not isinstance(found, list):
         raise CorruptFileError(NO_VALUE)
     return found
@@ -76,13 +76,13 @@ def check_past(values: Mapping[str, Any], name: str) -> None:
         if value is None:
             continue
         if field in ("ts", "updated_at"):
-            to_seconds(_number(value, name), f"{name}.{field}")
+            to_seconds(_require_number(value, name), f"{name}.{field}")
         elif field == "importance":
             check_share(value, f"{name}.{field}")
         elif field in ("content", "meta"):
-            json_object(_checked(value, str, name), f"{name}.{field}")
+            json_object(_require_type(value, str, name), f"{name}.{field}")
         elif field in _PAST_STRINGS:
-            _checked(value, str, name)
+            _require_type(value, str, name)
         elif field == "state" and value == "quarantined":
             continue
         else:
@@ -100,9 +100,9 @@ def check_turn(event: Mapping[str, Any], name: str) -> None:
         _check_compaction(actions.get("compaction"), name)
     for field in _STRINGS:
         if event.get(field) is not None:
-            _checked(event[field], str, name)
+            _require_type(event[field], str, name)
     if event.get("timestamp") is not None:
-        to_seconds(_number(event["timestamp"], name), f"{name}.timestamp")
+        to_seconds(_require_number(event["timestamp"], name), f"{name}.timestamp")
     if event.get("importance") is not None:
         check_share(event["importance"], f"{name}.importance")
     meta = event.get("custom_metadata", {})
@@ -110,7 +110,7 @@ def check_turn(event: Mapping[str, Any], name: str) -> None:
         raise InvalidArgumentError(f"{name}.custom_metadata: expected a mapping")
     for field in ("ttl", "revision_ttl"):
         if meta.get(field) is not None:
-            ttl_seconds(_number(meta[field], name))
+            ttl_seconds(_require_number(meta[field], name))
 
 
 def _check_content(content: object, name: str) -> None:
@@ -135,21 +135,21 @@ def _check_compaction(compaction: object, name: str) -> None:
         raise InvalidArgumentError(f"{name}.actions: expected a compaction")
     for field in ("start_timestamp", "end_timestamp"):
         if compaction.get(field) is not None:
-            to_seconds(_number(compaction[field], name), f"{name}.{field}")
+            to_seconds(_require_number(compaction[field], name), f"{name}.{field}")
     _check_content(compaction.get("compacted_content"), name)
 
 
-def _number(value: Any, name: str) -> Any:
-    return _checked(value, int | float, name)
+def _require_number(value: Any, name: str) -> Any:
+    return _require_type(value, int | float, name)
 
 
-def _checked(value: Any, types: Any, name: str) -> Any:
+def _require_type(value: Any, types: Any, name: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, types):
         raise InvalidArgumentError(f"{name}: expected texts and numbers as they were")
     return value
 
 
-def _is_flat(value: object) -> bool:
+def _is_shallow(value: object) -> bool:
     """Whether a value is nested at most 200 levels, which other JSON writers accept."""
     level: list[object] = [value]
     for _ in range(_DEPTH):
@@ -270,7 +270,7 @@ class StoredValue(NamedTuple):
     @property
     def outline_bytes(self) -> int:
         """Bytes in UTF-8 without the long strings."""
-        last = _numbers(self.text)[1] if self.pieces else 0
+        last = _piece_counts(self.text)[1] if self.pieces else 0
         return (
             StoredValue("", self.pieces[-last:]).nbytes
             if last
@@ -281,7 +281,7 @@ class StoredValue(NamedTuple):
 def json_text(value: Any) -> str:
     """Return a value of plain dicts and lists as JSON that UTF-8 can hold."""
     text = _ENCODE(value)
-    is_valid = text.isascii() or _is_valid(text)
+    is_valid = text.isascii() or _is_utf8(text)
     return text if is_valid else _ENCODE_ASCII(value)  # a lone surrogate
 
 
@@ -291,7 +291,7 @@ def in_pieces(value: Any) -> StoredValue:
     No step of it takes longer for a longer string, apart from the copy of a piece.
     """
     found = _Pieces()
-    outline = json_text([found.outlined(value), found.places])
+    outline = json_text([found.take_long_strings(value), found.places])
     pieces = found.pieces
     last = _cut_into_pieces(outline) if len(outline) > LARGE else []
     pieces += last
@@ -309,12 +309,12 @@ class _Pieces:
         self.pieces: list[str] = []
         self._nulls = 0
 
-    def outlined(self, value: Any) -> Any:
+    def take_long_strings(self, value: Any) -> Any:
         """Return a value without its long strings, and collect these."""
         if isinstance(value, dict):
-            return {name: self.outlined(each) for name, each in value.items()}
+            return {name: self.take_long_strings(each) for name, each in value.items()}
         if isinstance(value, list):
-            return [self.outlined(each) for each in value]
+            return [self.take_long_strings(each) for each in value]
         if isinstance(value, str):
             if len(value) <= _LONG:
                 return value
@@ -347,12 +347,12 @@ def _cut_into_pieces(text: str) -> list[str]:
 
 def _storable_pieces(parts: list[str]) -> tuple[list[str], bool]:
     """Return texts that both storages hold, and whether they are escaped."""
-    if all("\0" not in part and _is_valid(part) for part in parts):
+    if all("\0" not in part and _is_utf8(part) for part in parts):
         return parts, False
     return [json.dumps(part)[1:-1] for part in parts], True
 
 
-def _is_valid(text: str) -> bool:
+def _is_utf8(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -362,10 +362,10 @@ def _is_valid(text: str) -> bool:
 
 def number_of_pieces(text: str) -> int:
     """Return how many pieces the value of a row has; 0 of a small one."""
-    return _numbers(text)[0] if text.startswith(_MARK) else 0
+    return _piece_counts(text)[0] if text.startswith(_MARK) else 0
 
 
-def _numbers(text: str) -> tuple[int, int]:
+def _piece_counts(text: str) -> tuple[int, int]:
     try:
         count, last = text[1:_HEAD].partition(":")[0].split(",")
         numbers = int(count), int(last)
@@ -380,7 +380,7 @@ def parsed_value(text: str, pieces: Sequence[str]) -> Any:
     """Return the value of a row and its pieces."""
     if not text.startswith(_MARK):
         return _PARSE(text)[0]
-    count, last = _numbers(text)
+    count, last = _piece_counts(text)
     if count != len(pieces):
         raise CorruptFileError(DAMAGED_ITEM)
     outline = "".join(pieces[-last:]) if last else text.partition(":")[2]
@@ -568,7 +568,7 @@ def checked_item(
 
 def with_checksum(rid: int, vectors: bytes) -> bytes:
     """Return vectors as they are stored."""
-    return vectors + _crc_of(rid, vectors)
+    return vectors + _vectors_crc(rid, vectors)
 
 
 def checked_vectors(rid: int, stored: object, dim: int) -> bytes:
@@ -578,11 +578,11 @@ def checked_vectors(rid: int, stored: object, dim: int) -> bytes:
     if not isinstance(stored, bytes) or len(stored) <= _CRC_BYTES:
         raise CorruptFileError(DAMAGED_ITEM)
     vectors, crc = stored[:-_CRC_BYTES], stored[-_CRC_BYTES:]
-    if crc != _crc_of(rid, vectors) or dim < 1 or len(vectors) % (4 * dim):
+    if crc != _vectors_crc(rid, vectors) or dim < 1 or len(vectors) % (4 * dim):
         raise CorruptFileError(DAMAGED_ITEM)
     return vectors
 
 
-def _crc_of(rid: int, vectors: bytes) -> bytes:
+def _vectors_crc(rid: int, vectors: bytes) -> bytes:
     crc = zlib.crc32(vectors, zlib.crc32(str(rid).encode()))
     return crc.to_bytes(_CRC_BYTES, "little")

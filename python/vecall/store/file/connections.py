@@ -43,7 +43,6 @@ from vecall.system import resolved
 
 # Primary result codes of SQLite (https://www.sqlite.org/rescode.html).
 _IO_CODES = {8, 10, 14}
-_BY_CODE = {5: "busy", 6: "busy", 11: "corrupt", 13: "full", 26: "foreign"}
 _OF_VALUES = (
     TypeError,
     ValueError,
@@ -52,24 +51,27 @@ _OF_VALUES = (
     ArithmeticError,
     RecursionError,
 )
-_ERRORS: dict[str, tuple[type[VecallError], str]] = {
-    "busy": (BusyError, "another process held the file's lock for too long"),
-    "corrupt": (CorruptFileError, "the file is damaged: SQLite found a malformed page"),
-    "full": (StorageFullError, "the disk is full; nothing was written"),
-    "foreign": (IncompatibleFileError, "path: the file is not a SQLite database"),
+_BUSY = (BusyError, "another process held the file's lock for too long")
+_DAMAGED = (CorruptFileError, "the file is damaged: SQLite found a malformed page")
+_BY_CODE: dict[int, tuple[type[VecallError], str]] = {
+    5: _BUSY,
+    6: _BUSY,
+    11: _DAMAGED,
+    13: (StorageFullError, "the disk is full; nothing was written"),
+    26: (IncompatibleFileError, "path: the file is not a SQLite database"),
 }
 
 
 def as_vecall_error(error: sqlite3.Error) -> VecallError:
     """Return the vecall error that corresponds to an SQLite error."""
     # Python's own errors, such as "closed database", have no code.
-    kind = _BY_CODE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
-    if kind is None:
+    known = _BY_CODE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+    if known is None:
         # SQLite's message names tables and files but never values.
         said = str(error) or type(error).__name__
         return StorageError(f"the file cannot be read or written: {said}")
-    made, message = _ERRORS[kind]
-    return made(message)
+    kind, message = known
+    return kind(message)
 
 
 def is_io_error(error: sqlite3.Error) -> bool:
@@ -89,7 +91,7 @@ def as_typed(error: BaseException) -> BaseException:
         return StorageError(msg)
     if isinstance(error, UnicodeDecodeError):
         # A text in the file, or SQLite's message that quotes one, is not UTF-8.
-        return _ERRORS["corrupt"][0](_ERRORS["corrupt"][1])
+        return CorruptFileError(_DAMAGED[1])
     if isinstance(error, _OF_VALUES):
         # Arguments of callers were checked before, so the value is in the file.
         typed = CorruptFileError(NO_VALUE)
@@ -135,7 +137,7 @@ _MISSING = PartitionEntry(0, 0, 0, 0)
 
 
 @enter.register
-def _enter(
+def _enter_partition(
     connection: sqlite3.Connection,
     app: str,
     user: str,
@@ -177,7 +179,7 @@ INSERT INTO part (id, app, user, created_at, n, aged, held, bare, ses, docs, gon
 
 
 @leave.register
-def _leave(
+def _leave_partition(
     connection: sqlite3.Connection,
     part: int,
     seq: int,
@@ -272,18 +274,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     """
     if not file_bytes(path.with_name(path.name + "-wal")):
         return connect(path)
-    connection = sqlite3.connect(
-        f"{resolved(path).as_uri()}?mode=ro",
-        uri=True,
-        timeout=BUSY_TIMEOUT_MS / 1000,
-        isolation_level=None,
-    )
-    try:
-        _distrust_file_schema(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    return connect(resolved(path), options="mode=ro")
 
 
 def connect(
@@ -340,7 +331,7 @@ def _distrust_file_schema(connection: sqlite3.Connection) -> None:
 # Reads the tables of SQLite files that other programs wrote.
 
 
-class ForeignFile:
+class ForeignFile(AbstractContextManager["ForeignFile"]):
     """A SQLite file of another program, opened read only; nothing of it runs.
 
     Views and triggers are not read. A text that is no UTF-8 has U+FFFD in it.
@@ -368,10 +359,6 @@ class ForeignFile:
         except BaseException:
             self._db.close()
             raise
-
-    def __enter__(self) -> ForeignFile:
-        """Return itself."""
-        return self
 
     def __exit__(
         self,

@@ -17,39 +17,33 @@ from vecall.store.rows import Added
 _SUMS = ("live", "bytes", "n", "aged", "held", "bare", "ses", "docs", "gone")
 _WATCHED = (*_SUMS, "hi", "hi_x")
 
-
-def _size(row: str) -> str:
-    return f"({row}.state='live')*length(CAST({row}.text AS BLOB))"
-
-
-def _said(row: str) -> str:
-    return f"coalesce({row}.ts,{row}.created_at)"
+_NEW_TIME, _OLD_TIME = (
+    f"coalesce({row}.ts,{row}.created_at)" for row in ("new", "old")
+)
+_NEW_SIZE, _OLD_SIZE = (
+    f"({row}.state='live')*length(CAST({row}.text AS BLOB))" for row in ("new", "old")
+)
 
 
 def _session(row: str) -> str:
     return f"part={row}.part AND name={row}.session"
 
 
-def _into_session(row: str = "new") -> str:
-    """Count a memory in its session."""
-    return f"""
+_INTO_SESSION = f"""
 INSERT INTO fig(part,name,n,live,bytes,lo,lo_x,hi,hi_x)
-SELECT {row}.part,{row}.session,1,{row}.state='live',{_size(row)},
-{_said(row)},9e99,{_said(row)},-9e99 WHERE {row}.session NOTNULL
+SELECT new.part,new.session,1,new.state='live',{_NEW_SIZE},
+{_NEW_TIME},9e99,{_NEW_TIME},-9e99 WHERE new.session NOTNULL
 ON CONFLICT(part,name)DO UPDATE SET n=n+1,live=live+excluded.live,
 bytes=bytes+excluded.bytes,lo=min(lo,excluded.lo),hi=max(hi,excluded.hi);
 """
-
-
-def _out_of_session(row: str = "old") -> str:
-    """Count a memory in its session no more."""
-    return f"""
-UPDATE fig SET n=n-1,live=live-({row}.state='live'),bytes=bytes-{_size(row)},
-lo_x=min(lo_x,{_said(row)}),hi_x=max(hi_x,{_said(row)}) WHERE {_session(row)};
+_OUT_OF_SESSION = f"""
+UPDATE fig SET n=n-1,live=live-(old.state='live'),bytes=bytes-{_OLD_SIZE},
+lo_x=min(lo_x,{_OLD_TIME}),hi_x=max(hi_x,{_OLD_TIME})
+WHERE {_session("old")};
 """
 
 
-def _is(row: str, count: int) -> str:
+def _session_holds(row: str, count: int) -> str:
     return f"coalesce((SELECT fig.n={count} FROM fig WHERE {_session(row)}),0)"
 
 
@@ -60,7 +54,7 @@ def _of_app(row: str, sign: str) -> str:
     return ",".join(f"{name}={name}{sign}{row}.{name}" for name in _SUMS)
 
 
-def _app(row: str) -> str:
+def _app_name(row: str) -> str:
     """The name of a user's app in `fig`; partitions of scopes have one of their own."""
     own = f"substr({row}.user,1,1)=char(1)"
     return f"CASE WHEN {own} THEN {row}.user||{row}.app ELSE {row}.app END"
@@ -68,15 +62,15 @@ def _app(row: str) -> str:
 
 _INTO_APP = f"""
 INSERT INTO fig(part,name,parts,users,hi,hi_x,{",".join(_SUMS)})
-VALUES(0,{_app("new")},1,new.n>0,new.hi,new.hi_x,
+VALUES(0,{_app_name("new")},1,new.n>0,new.hi,new.hi_x,
 {",".join(f"new.{name}" for name in _SUMS)})
 ON CONFLICT(part,name)DO UPDATE SET parts=parts+1,users=users+excluded.users,
 hi=max(hi,excluded.hi),hi_x=max(hi_x,excluded.hi_x),{_of_app("excluded", "+")};
 """
 _OUT_OF_APP = f"""
 UPDATE fig SET parts=parts-1,users=users-(old.n>0),hi_x=max(hi_x,old.hi),
-{_of_app("old", "-")} WHERE part=0 AND name={_app("old")};
-DELETE FROM fig WHERE part=0 AND name={_app("old")} AND parts=0;
+{_of_app("old", "-")} WHERE part=0 AND name={_app_name("old")};
+DELETE FROM fig WHERE part=0 AND name={_app_name("old")} AND parts=0;
 """
 
 
@@ -93,10 +87,11 @@ _WAS_COUNTED = "(old.rid&4294967295)<=(SELECT seq FROM part WHERE id=old.part)"
 _LABELS = ("state", "text", "ts", "created_at", "updated_at")
 _TRIGGERS = {
     f"mem_out AFTER DELETE ON main.mem WHEN {_WAS_COUNTED}": f"""
-{_out_of_session()}
-UPDATE part SET n=n-1,live=live-(old.state='live'),bytes=bytes-{_size("old")},
+{_OUT_OF_SESSION}
+UPDATE part SET n=n-1,live=live-(old.state='live'),bytes=bytes-{_OLD_SIZE},
 aged=aged-(old.state='archived'),
-held=held-(old.state='quarantined'),bare=bare-(old.vec ISNULL),ses=ses-{_is("old", 0)},
+held=held-(old.state='quarantined'),bare=bare-(old.vec ISNULL),
+ses=ses-{_session_holds("old", 0)},
 lo=CASE n WHEN 1 THEN 9e99 ELSE lo END,hi=CASE n WHEN 1 THEN -9e99 ELSE hi END,
 lo_x=CASE n WHEN 1 THEN 9e99 ELSE min(lo_x,old.created_at)END,
 hi_x=CASE n WHEN 1 THEN -9e99 ELSE max(hi_x,old.updated_at)END WHERE id=old.part;
@@ -104,23 +99,24 @@ hi_x=CASE n WHEN 1 THEN -9e99 ELSE max(hi_x,old.updated_at)END WHERE id=old.part
 """,
     "mem_of AFTER UPDATE OF session ON main.mem "
     f"WHEN old.session IS NOT new.session AND {_WAS_COUNTED}": f"""
-{_out_of_session()}
-{_into_session()}
-UPDATE part SET ses=ses+{_is("new", 1)}-{_is("old", 0)} WHERE id=new.part;
+{_OUT_OF_SESSION}
+{_INTO_SESSION}
+UPDATE part SET ses=ses+{_session_holds("new", 1)}-{_session_holds("old", 0)}
+WHERE id=new.part;
 {_END_SESSION}
 """,
     "mem_as AFTER UPDATE OF state,text,ts,created_at,updated_at,vec ON main.mem "
     f"WHEN({_row_of('old', _LABELS)} IS NOT {_row_of('new', _LABELS)} "
     f"OR (old.vec ISNULL)<>(new.vec ISNULL))AND {_WAS_COUNTED}": f"""
 UPDATE fig SET live=live+(new.state='live')-(old.state='live'),
-bytes=bytes+{_size("new")}-{_size("old")},
-lo=min(lo,{_said("new")}),hi=max(hi,{_said("new")}),
-lo_x=CASE WHEN {_said("old")}={_said("new")} THEN lo_x ELSE min(lo_x,{_said("old")})END,
-hi_x=CASE WHEN {_said("old")}={_said("new")} THEN hi_x ELSE max(hi_x,{_said("old")})END
+bytes=bytes+{_NEW_SIZE}-{_OLD_SIZE},
+lo=min(lo,{_NEW_TIME}),hi=max(hi,{_NEW_TIME}),
+lo_x=CASE WHEN {_OLD_TIME}={_NEW_TIME} THEN lo_x ELSE min(lo_x,{_OLD_TIME})END,
+hi_x=CASE WHEN {_OLD_TIME}={_NEW_TIME} THEN hi_x ELSE max(hi_x,{_OLD_TIME})END
 WHERE {_session("new")} AND old.session IS new.session AND
-(old.state,old.text,{_said("old")})IS NOT(new.state,new.text,{_said("new")});
+(old.state,old.text,{_OLD_TIME})IS NOT(new.state,new.text,{_NEW_TIME});
 UPDATE part SET live=live+(new.state='live')-(old.state='live'),
-bytes=bytes+{_size("new")}-{_size("old")},
+bytes=bytes+{_NEW_SIZE}-{_OLD_SIZE},
 aged=aged+(new.state='archived')-(old.state='archived'),
 held=held+(new.state='quarantined')-(old.state='quarantined'),
 bare=bare+(new.vec ISNULL)-(old.vec ISNULL),
@@ -155,7 +151,7 @@ UPDATE part SET gone=gone-1 WHERE id=old.part;
 UPDATE fig SET users=users+(new.n>0)-(old.n>0),
 {",".join(f"{name}={name}+new.{name}-old.{name}" for name in _SUMS)},
 hi=max(hi,new.hi),hi_x=max(hi_x,new.hi_x,CASE WHEN new.hi<old.hi THEN old.hi
-ELSE -9e99 END) WHERE part=0 AND name={_app("new")};
+ELSE -9e99 END) WHERE part=0 AND name={_app_name("new")};
 """,
 }
 

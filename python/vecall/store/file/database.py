@@ -53,16 +53,6 @@ def load_checkpoint(connection: sqlite3.Connection) -> ClockCheckpoint | None:
     return None if row is None else ClockCheckpoint.parse(row[0])
 
 
-def save_boot(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> None:
-    """Store the time of the first opening since the machine booted.
-
-    Later changes of the wall clock then have no effect, even if nothing is written.
-    """
-    checkpoint = load_checkpoint(connection)
-    if checkpoint is None or checkpoint.boot_id != expiry_clock.mark().boot_id:
-        save_checkpoint(connection, expiry_clock)
-
-
 def save_checkpoint(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> None:
     """Store a checkpoint of the clock."""
     mark = str(expiry_clock.mark())
@@ -72,18 +62,13 @@ def save_checkpoint(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -
 @contextmanager
 def begun(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> Iterator[None]:
     """Write in one transaction, by whose time memories expire."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:  # commits at the end, or rolls back
+        connection.execute("BEGIN IMMEDIATE")
         age = expiry_clock.advance_to(load_checkpoint(connection))
         before = connection.total_changes
         yield
         if age >= _EVERY_S and connection.total_changes != before:
             save_checkpoint(connection, expiry_clock)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 T = TypeVar("T")
@@ -105,6 +90,8 @@ _ROOM_FOR_A_BATCH = 4  # disk space by batch size: WAL, file, indexes, and a mar
 
 class Database:
     """One vecall file. Thread-safe."""
+
+    _keeps_readers = True  # connections of readers are used again
 
     def __init__(
         self,
@@ -142,15 +129,15 @@ class Database:
         self._lent = 0
         self._frozen = False
         try:
-            self._open()
+            self._open_connections()
         except (StorageFullError, StorageError):
             # Reading a WAL that was left behind needs a little disk space.
             if self.reserve is None or not self.reserve.release():
                 raise
-            self._open()
+            self._open_connections()
         _opened.add(self)
 
-    def _open(self) -> None:
+    def _open_connections(self) -> None:
         with storage_errors:
             self._writer = LockedConnection(self._connect())
             self._peek = self._writer if self.path is None else LockedConnection(None)
@@ -163,7 +150,12 @@ class Database:
                     about = os.stat(self._name)  # noqa: PTH116
                     self._file = about.st_dev, about.st_ino
                 with self._pass_gate(), suppress(sqlite3.Error):
-                    save_boot(self._writer.connection, self.expiry_clock)
+                    # At the first opening since the machine booted. Later changes of
+                    # the wall clock have no effect then, even if nothing is written.
+                    known = load_checkpoint(self._writer.connection)
+                    boot = self.expiry_clock.mark().boot_id
+                    if known is None or known.boot_id != boot:
+                        save_checkpoint(self._writer.connection, self.expiry_clock)
             except BaseException:
                 for connection in self._idle:
                     connection.close()
@@ -248,28 +240,19 @@ class Database:
     @contextmanager
     def read_transaction(self) -> Iterator[sqlite3.Connection]:
         """Read one consistent state during the block."""
-        if self.path is None:
-            with self._writer.lock, storage_errors:
-                yield from reading(self._usable_connection(self._writer))
-            return
-        with storage_errors, self._reader_connections() as connection:
+        with storage_errors, self.reader_connection() as connection:
             yield from reading(connection)
 
     @contextmanager
     def reader_connection(self) -> Iterator[sqlite3.Connection]:
-        """Hold a connection without a transaction, to copy the file from."""
+        """Hold a connection without a transaction, such as to copy the file from."""
         if self.path is None:
             with self._writer.lock:
                 yield self._usable_connection(self._writer)
             return
-        with self._reader_connections() as connection:
-            yield connection
-
-    @contextmanager
-    def _reader_connections(self) -> Iterator[sqlite3.Connection]:
         with self._readers:
             self._readers.wait_for(lambda: not self._frozen)
-            self._check_open()
+            self._require_open()
             connection = self._idle.pop() if self._idle else None
             self._lent += 1
         try:
@@ -286,7 +269,8 @@ class Database:
             with self._readers:
                 self._lent -= 1
                 self._readers.notify_all()
-                if connection is not None and not self._closed:
+                keeps = self._keeps_readers and not self._closed
+                if keeps and connection is not None:
                     self._idle.append(connection)
                     connection = None
             if connection is not None:
@@ -350,17 +334,17 @@ class Database:
         Below `min_free_bytes` vecall adds no memories, so that deletions and other
         programs still have space.
         """
-        if self.path is None:
+        if self.path is None or self.reserve is None:
             return True
         needed = max(self._min_free, _ROOM_FOR_A_BATCH * size)
         wal_bytes = file_bytes(self._wal)
         if self._min_free:  # a checkpoint may copy the WAL into the file
             needed += wal_bytes
         # The reserve is filled first: a deletion may need it.
-        lacking = 0 if self.reserve is None else self.reserve.lacks(wal_bytes + size)
+        lacking = self.reserve.lacks(wal_bytes + size)
         if filesystem.free_bytes(self.path.parent) < needed + lacking:
             return False
-        if lacking and self.reserve is not None:
+        if lacking:
             self.reserve.fill(lacking)
         return True
 
@@ -372,9 +356,8 @@ class Database:
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes of the file and of its WAL."""
-        if self.path is None:
-            return {"file_bytes": 0, "wal_bytes": 0}
-        return {"file_bytes": file_bytes(self.path), "wal_bytes": file_bytes(self._wal)}
+        main = file_bytes(self.path or "")
+        return {"file_bytes": main, "wal_bytes": file_bytes(self._wal)}
 
     def close(self) -> None:
         """Close all connections.
@@ -397,13 +380,13 @@ class Database:
         self._close_gate()
         self._ended = True
 
-    def _check_open(self) -> None:
+    def _require_open(self) -> None:
         if self._closed:
             raise ClosedError("the memory service is closed")
 
     def _usable_connection(self, channel: LockedConnection) -> sqlite3.Connection:
         if channel.broken or self._closed:
-            self._check_open()
+            self._require_open()
             with suppress(sqlite3.Error):
                 channel.close()
             channel.connection = self._connect()
@@ -439,25 +422,27 @@ _opened: weakref.WeakSet[Database] = weakref.WeakSet()
 _frozen: list[Database] = []
 
 
-def _before() -> None:
+def _close_all_for_fork() -> None:
     for database in list(_opened):
         if database.close_for_fork(_PATIENCE_S):
             _frozen.append(database)
 
 
-def _after_in_parent() -> None:
+def _reopen_all() -> None:
     while _frozen:
         _frozen.pop().reopen()
 
 
-def _after_in_child() -> None:
+def _reopen_in_child() -> None:
     for database in _frozen:
         database.closed_before_fork = True
-    _after_in_parent()
+    _reopen_all()
 
 
 at_fork(
-    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+    before=_close_all_for_fork,
+    after_in_parent=_reopen_all,
+    after_in_child=_reopen_in_child,
 )
 
 
@@ -476,24 +461,20 @@ _State = tuple[int, ...] | None
 
 def kind_of_database(path: Path | None, *, read_only: bool) -> type[Database]:
     """Return what opens a file: `Database`, or `UnwritableDatabase` if necessary."""
-    unwritable = read_only and path is not None and _is_unwritable(path)
-    return UnwritableDatabase if unwritable else Database
-
-
-def _is_unwritable(path: Path) -> bool:
-    effective = os.access in os.supports_effective_ids
-
-    def writable(target: Path) -> bool:
-        return os.access(target, os.W_OK, effective_ids=effective)
-
     # Unlike Path.exists, this raises nothing for a name that no file can have.
-    exists = os.access(path, os.F_OK)
-    return exists and not (writable(path) and writable(path.parent))
+    if path is None or not read_only or not os.access(path, os.F_OK):
+        return Database
+    effective = os.access in os.supports_effective_ids
+    for needed in (path, path.parent):
+        if not os.access(needed, os.W_OK, effective_ids=effective):
+            return UnwritableDatabase
+    return Database
 
 
 class UnwritableDatabase(Database):
     """One vecall file that is read and never written. Thread-safe."""
 
+    _keeps_readers = False  # a new connection sees the current state
     _peeked: _State = None
 
     def _prepare_file(self, version: int) -> None:
@@ -508,7 +489,7 @@ class UnwritableDatabase(Database):
 
     def _connect(self) -> sqlite3.Connection:
         assert self.path is not None
-        if _state_of(self.path) is None:
+        if _stat_values(self.path) is None:
             return connect(self.path, self.expiry_clock, "mode=ro")
         return connect(self.path, self.expiry_clock, "mode=ro&immutable=1")
 
@@ -517,46 +498,31 @@ class UnwritableDatabase(Database):
         raise ReadOnlyError("path: the file or its folder cannot be written")
 
     @contextmanager
-    def _reader_connections(self) -> Iterator[sqlite3.Connection]:
-        """Open a new connection for each reader, so that it sees the current state."""
+    def reader_connection(self) -> Iterator[sqlite3.Connection]:
+        """Check that a file without a WAL is the same before and after a read."""
         assert self.path is not None
-        with self._readers:
-            self._readers.wait_for(lambda: not self._frozen)
-            self._check_open()
-            self._lent += 1
-        try:
-            with storage_errors:
-                before = _state_of(self.path)
-                connection = self._connect()
-            try:
-                yield connection
-            finally:
-                connection.close()
-            if before is not None and _state_of(self.path) != before:
-                raise BusyError("the file changed while it was read; try again")
-        finally:
-            with self._readers:
-                self._lent -= 1
-                self._readers.notify_all()
+        before = _stat_values(self.path)
+        with super().reader_connection() as connection:
+            yield connection
+        if before is not None and _stat_values(self.path) != before:
+            raise BusyError("the file changed while it was read; try again")
 
     def peek(self, read: Callable[..., T], *values: str) -> T:
         """Return what one statement reads; BusyError if the file changed each time."""
         assert self.path is not None
         for _ in range(_TRIES):
             with self._peek.lock:
-                state = _state_of(self.path)
-                if state is not None and state != self._peeked:
+                state = _stat_values(self.path)
+                if state != self._peeked:
                     self._peek.broken = True  # it knows an older state
-                elif state is None and self._peeked is not None:
-                    self._peek.broken = True
                 self._peeked = state
                 try:
                     found = super().peek(read, *values)
                 except CorruptFileError:
-                    if state is None or _state_of(self.path) == state:
+                    if state is None or _stat_values(self.path) == state:
                         raise
                     continue  # pages of two states
-                if state is None or _state_of(self.path) == state:
+                if state is None or _stat_values(self.path) == state:
                     return found
         raise BusyError("the file changed faster than it could be read")
 
@@ -565,7 +531,7 @@ class UnwritableDatabase(Database):
         return False
 
 
-def _state_of(path: Path) -> _State:
+def _stat_values(path: Path) -> _State:
     """The stat values that any change would alter; None if SQLite reads a WAL."""
     log = path.with_name(path.name + "-wal")
     if log.exists() and path.with_name(path.name + "-shm").exists():

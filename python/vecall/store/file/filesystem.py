@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from vecall.errors import BusyError, ConfigError, NetworkFilesystemError, StorageError
 from vecall.store.file.connections import file_bytes
@@ -61,30 +62,21 @@ def require_plain(path: Path) -> None:
         msg = "path: the folder in which the file should lie does not exist"
         raise ConfigError(msg)
     for suffix in ("", "-wal", "-shm", ".lock", ".snap", ".reserve"):
-        _require_file(f"{path}{suffix}", suffix)
-
-
-def _require_file(path: str, suffix: str) -> None:
-    try:
-        about = os.lstat(path)
-    except OSError:
-        return
-    what = "the file" if not suffix else f"<file>{suffix}"
-    if stat.S_ISLNK(about.st_mode):
-        msg = f"path: {what} is a symbolic link, which vecall does not follow"
-        raise ConfigError(msg)
-    if suffix == ".snap":
-        return
-    if not stat.S_ISREG(about.st_mode):
-        raise ConfigError(f"path: {what} is no plain file")
-    if about.st_nlink > 1:
-        msg = f"path: {what} has a second name (a hard link), under which nothing locks"
-        raise ConfigError(msg)
-
-
-def is_own_file(about: os.stat_result) -> bool:
-    """Whether it is a plain file of this user that has no second name."""
-    return stat.S_ISREG(about.st_mode) and about.st_nlink == 1 and is_own(about)
+        try:
+            about = os.lstat(f"{path}{suffix}")
+        except OSError:
+            continue
+        what = f"path: <file>{suffix}" if suffix else "path: the file"
+        if stat.S_ISLNK(about.st_mode):
+            msg = f"{what} is a symbolic link, which vecall does not follow"
+            raise ConfigError(msg)
+        if suffix == ".snap":
+            continue
+        if not stat.S_ISREG(about.st_mode):
+            raise ConfigError(f"{what} is no plain file")
+        if about.st_nlink > 1:
+            msg = f"{what} has a second name (a hard link), under which nothing locks"
+            raise ConfigError(msg)
 
 
 def require_new(path: Path) -> None:
@@ -189,7 +181,8 @@ class Reserve:
             return
         try:
             about = os.fstat(handle)
-            if is_own_file(about):
+            is_plain = stat.S_ISREG(about.st_mode) and about.st_nlink == 1
+            if is_plain and is_own(about):
                 end = about.st_size + size
                 os.lseek(handle, about.st_size, os.SEEK_SET)
                 for at in range(about.st_size, end, _STEP):
@@ -251,9 +244,9 @@ class FileLock:
         """Hold the lock during the block; BusyError if it was not free in time."""
         deadline = time.monotonic() + timeout_s
         if not self._mutex.acquire(timeout=timeout_s):
-            raise _busy(timeout_s)
+            raise _busy_error(timeout_s)
         try:
-            self._enter(deadline, timeout_s)
+            self._lock_in_turn(deadline, timeout_s)
             try:
                 yield
             finally:
@@ -261,18 +254,18 @@ class FileLock:
         finally:
             self._mutex.release()
 
-    def _enter(self, deadline: float, timeout_s: float) -> None:
+    def _lock_in_turn(self, deadline: float, timeout_s: float) -> None:
         try:
             while not lock_byte(self._file, _HEAD):
                 if time.monotonic() >= deadline:
-                    raise _busy(timeout_s)
+                    raise _busy_error(timeout_s)
                 # Random pauses give all waiting processes the same chance.
                 time.sleep(_QUEUE_S * _chance.uniform(0.5, 1.5))
             try:
                 pause = _SHORT_S
                 while not lock_byte(self._file, _GATE):
                     if time.monotonic() >= deadline:
-                        raise _busy(timeout_s)
+                        raise _busy_error(timeout_s)
                     time.sleep(pause)
                     pause = min(1.1 * pause, _LONG_S)
             finally:
@@ -288,7 +281,7 @@ class FileLock:
         os.close(self._file)
 
 
-def _busy(timeout_s: float) -> BusyError:
+def _busy_error(timeout_s: float) -> BusyError:
     return BusyError(f"other writers held the file for {timeout_s:g} s")
 
 
@@ -327,7 +320,7 @@ def _lock_path(database: Path) -> Path:
     return path.with_name(path.name + ".lock")
 
 
-def _begin_again() -> None:
+def _forget_gates_of_parent() -> None:
     """Drop the parent's lock objects in a forked child, which does not hold the locks.
 
     Their descriptors stay open: closing one would drop the locks that the child may
@@ -338,7 +331,7 @@ def _begin_again() -> None:
     _gates_mutex = threading.Lock()
 
 
-at_fork(after_in_child=_begin_again)
+at_fork(after_in_child=_forget_gates_of_parent)
 
 
 # The folder of snapshots next to a database file.
@@ -354,7 +347,7 @@ _HEAD_BYTES = _TABLE + 16 * _SECTIONS
 _ALIGNED = 64
 
 
-def _size_by(head: bytes) -> int | None:
+def _declared_size(head: bytes) -> int | None:
     """The size of a snapshot according to its header; None if it is not valid."""
     if len(head) < _HEAD_BYTES or not head.startswith(MAGIC):
         return None
@@ -381,37 +374,33 @@ class SnapshotFolder:
         """Set the folder's name."""
         self.path = database.with_name(database.name + ".snap")
 
-    def read(self, part: int) -> bytes | None:
-        """Return a partition's snapshot; None if it is missing or unreadable."""
+    @contextmanager
+    def _open_snapshot(self, part: int) -> Iterator[BinaryIO]:
+        """Open a partition's snapshot; OSError if it is missing or no plain file."""
+        with OpenFolder(self.path) as folder:
+            handle = folder.open_to_read(f"{part}.vs")
         try:
-            with OpenFolder(self.path) as folder:
-                handle = folder.open_to_read(f"{part}.vs")
-        except OSError:
-            return None
-        try:
-            about = os.fstat(handle)
-            if not stat.S_ISREG(about.st_mode):
-                return None
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise OSError("no plain file")
             with os.fdopen(handle, "rb", closefd=False) as file:
-                # Read only as many bytes as the header declares.
-                head = file.read(_HEAD_BYTES)
-                if _size_by(head) != about.st_size:
-                    return None
-                return head + file.read(about.st_size - len(head))
-        except OSError:
-            return None
+                yield file
         finally:
             os.close(handle)
 
+    def read(self, part: int) -> bytes | None:
+        """Return a partition's snapshot; None if it is missing or unreadable."""
+        with suppress(OSError), self._open_snapshot(part) as file:
+            # Read only as many bytes as the header declares.
+            head = file.read(_HEAD_BYTES)
+            size = os.fstat(file.fileno()).st_size
+            if _declared_size(head) == size:
+                return head + file.read(size - len(head))
+        return None
+
     def header(self, part: int) -> bytes:
         """Return the first bytes of a partition's snapshot; none if it is missing."""
-        with suppress(OSError), OpenFolder(self.path) as folder:
-            handle = folder.open_to_read(f"{part}.vs")
-            try:
-                if stat.S_ISREG(os.fstat(handle).st_mode):
-                    return os.read(handle, _TABLE)
-            finally:
-                os.close(handle)
+        with suppress(OSError), self._open_snapshot(part) as file:
+            return file.read(_TABLE)
         return b""
 
     def write(self, part: int, data: bytes) -> None:

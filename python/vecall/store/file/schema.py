@@ -1,8 +1,8 @@
 """The numbered migrations from an empty file to the newest schema.
 
-`PRAGMA user_version` is the schema's number. A migration is a function that takes a
-file from the number before it; each runs in its own transaction, and one that was
-released is never edited. docs/reference/file-format.md says what every column means.
+`PRAGMA user_version` is the schema's number. Each migration takes a file from the
+number before it, in its own transaction. One that was released is never edited.
+docs/reference/file-format.md says what every column means.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from functools import lru_cache
 from hashlib import blake2b
@@ -23,7 +23,9 @@ from vecall.store.rows import names_checksum
 APPLICATION_ID = 0x7663616C
 """`PRAGMA application_id` of every vecall file: "vcal" in ASCII."""
 
-_SCHEMA_1 = """
+# REMAKE TABLE makes a table again with another text, and keeps its rows.
+_MIGRATIONS = {
+    1: """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE model (
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, dim INTEGER NOT NULL, fingerprint BLOB,
@@ -71,29 +73,8 @@ CREATE TABLE embed_cache (
   model INTEGER NOT NULL, hash BLOB NOT NULL, vec BLOB NOT NULL,
   PRIMARY KEY (model, hash)
 ) WITHOUT ROWID;
-"""
-
-
-def _to_1(connection: sqlite3.Connection) -> None:
-    for statement in filter(str.strip, _SCHEMA_1.split(";\n")):
-        connection.execute(statement)
-    _write_facts(connection, 1)
-
-
-def _write_facts(connection: sqlite3.Connection, version: int) -> None:
-    """Write what a new file says of itself."""
-    facts = {
-        "uuid": secrets.token_hex(16),
-        "schema": str(version),
-        "created_at": repr(time.time()),
-        "analysis": ANALYSIS_VERSION,
-    }
-    facts_sql = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
-    connection.executemany(facts_sql, facts.items())
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-
-
-_SCHEMA_2 = """
+""",
+    2: """
 ALTER TABLE part ADD COLUMN snap BLOB;
 ALTER TABLE part ADD COLUMN crc INTEGER;
 ALTER TABLE idem ADD COLUMN hash BLOB;
@@ -102,24 +83,10 @@ ALTER TABLE vec_next ADD COLUMN crc INTEGER;
 CREATE INDEX vec_todo ON vec_next (rid) WHERE vec = x'';
 CREATE INDEX mem_bare ON mem (rid) WHERE vec IS NULL;
 CREATE INDEX part_user ON part (user, app);
-"""
-
-
-def _to_2(connection: sqlite3.Connection) -> None:
-    for statement in _SCHEMA_2.split(";\n"):
-        if statement.strip():
-            connection.execute(statement)
-    names = connection.execute("SELECT id, app, user FROM part").fetchall()
-    connection.executemany(
-        "UPDATE part SET crc = ? WHERE id = ?",
-        [(names_checksum(*row), row[0]) for row in names],
-    )
-    connection.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
-
-
-# The schema fits into the file's first page: damage to any page with a part of the
-# schema would make the whole file unreadable.
-_SCHEMA_3 = """
+""",
+    # The schema fits into the file's first page: damage to any page with a part of the
+    # schema would make the whole file unreadable.
+    3: """
 ALTER TABLE tomb ADD COLUMN why TEXT;
 ALTER TABLE hist ADD COLUMN expires_at REAL;
 CREATE TABLE replaced (
@@ -133,18 +100,12 @@ CREATE TABLE told (
 CREATE INDEX mem_expires ON mem (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX mem_valid ON mem (valid_until) WHERE valid_until IS NOT NULL;
 CREATE INDEX hist_expires ON hist (expires_at) WHERE expires_at IS NOT NULL;
-"""
-
-
-def _to_3(connection: sqlite3.Connection) -> None:
-    _run(connection, _SCHEMA_3, 3)
-
-
-# Indexes for the rows of one user begin with the partition, so that other users' rows
-# cost nothing. SQLite stores this text literally, so it has no superfluous spaces, and
-# small tables are made again with a shorter text to make room on the first page. No
-# `embed_cache` is needed: `mem_hash` finds the vector of a text in the rows.
-_SCHEMA_4 = """
+""",
+    # Indexes for the rows of one user begin with the partition, so that others' rows
+    # cost nothing. SQLite stores this text literally, so it has no superfluous spaces,
+    # and small tables get a shorter text to make room on the first page. `embed_cache`
+    # is not needed: `mem_hash` finds the vector of a text in the rows.
+    4: """
 DROP TABLE embed_cache;
 DROP INDEX mem_valid;
 CREATE INDEX mem_valid ON mem(valid_until)WHERE state='live'AND valid_until NOTNULL;
@@ -160,40 +121,19 @@ DROP INDEX hist_expires;
 CREATE INDEX mem_bare ON mem(rid)WHERE vec ISNULL;
 CREATE INDEX mem_expires ON mem(expires_at)WHERE expires_at NOTNULL;
 CREATE INDEX hist_expires ON hist(expires_at)WHERE expires_at NOTNULL;
-CREATE TEMP TABLE old AS SELECT * FROM model;
-DROP TABLE model;
-CREATE TABLE model(id INTEGER PRIMARY KEY,name TEXT,dim INTEGER,fingerprint BLOB,
+REMAKE TABLE model(id INTEGER PRIMARY KEY,name TEXT,dim INTEGER,fingerprint BLOB,
 state TEXT);
-INSERT INTO model SELECT * FROM old;
-DROP TABLE old;
-CREATE TEMP TABLE old AS SELECT * FROM trig;
-DROP TABLE trig;
-CREATE TABLE trig(part INTEGER,session TEXT,kind TEXT,due_at REAL,state TEXT,
+REMAKE TABLE trig(part INTEGER,session TEXT,kind TEXT,due_at REAL,state TEXT,
 PRIMARY KEY(part,session,kind))WITHOUT ROWID;
-INSERT INTO trig SELECT * FROM old;
-DROP TABLE old;
 ALTER TABLE part ADD COLUMN item;
 CREATE TABLE item(rid INTEGER PRIMARY KEY,part,ns,key,value,created_at,updated_at,ttl,
 expires_at,vecs,crc,UNIQUE(part,ns,key));
 CREATE INDEX item_ends ON item(expires_at)WHERE expires_at NOTNULL;
-"""
-
-
-def _to_4(connection: sqlite3.Connection) -> None:
-    _run(connection, _SCHEMA_4, 4)
-
-
-def _run(connection: sqlite3.Connection, statements: str, schema: int) -> None:
-    for statement in statements.split(";\n"):
-        if statement.strip():
-            connection.execute(statement)
-    connection.execute(f"UPDATE meta SET value = '{schema}' WHERE key = 'schema'")
-
-
-# Random bits of a user's newest change, and of the last change of each transaction: an
-# older copy of the file that takes its place is no state that caches know. Two indexes
-# are made again with a shorter text, for the room on the first page.
-_SCHEMA_5 = """
+""",
+    # Random bits of a user's newest change, and of the last change of a transaction: an
+    # older copy of the file that takes its place is no state that caches know. Two
+    # indexes get a shorter text.
+    5: """
 DROP INDEX vec_todo;
 DROP INDEX part_user;
 CREATE INDEX vec_todo ON vec_next(rid)WHERE vec=x'';
@@ -203,63 +143,25 @@ ALTER TABLE chg ADD COLUMN head;
 UPDATE part SET head = (random() & 0x7fffffffffffffff) | 1;
 UPDATE chg SET head = (SELECT head FROM part WHERE id = chg.part)
 WHERE (part, seq) IN (SELECT id, seq FROM part);
-"""
-
-
-def _to_5(connection: sqlite3.Connection) -> None:
-    _run(connection, _SCHEMA_5, 5)
-
-
-def _to_6(connection: sqlite3.Connection) -> None:  # older versions know no pieces
-    _run(connection, "", 6)
-
-
-# What is counted is in `part` and `fig`. Tables are made again with a shorter text, for
-# the room on the first page.
-_SCHEMA_7 = """
-CREATE TEMP TABLE old AS SELECT * FROM meta;
-DROP TABLE meta;
-CREATE TABLE meta(key TEXT PRIMARY KEY,value TEXT)WITHOUT ROWID;
-INSERT INTO meta SELECT * FROM old;
-DROP TABLE old;
-CREATE TEMP TABLE old AS SELECT * FROM chg;
-DROP TABLE chg;
-CREATE TABLE chg(part INTEGER,seq INTEGER,rid INTEGER,op TEXT,head,
+""",
+    6: "",  # older versions know no pieces
+    # What is counted is in `part` and `fig`. Tables get a shorter text.
+    7: """
+REMAKE TABLE meta(key TEXT PRIMARY KEY,value TEXT)WITHOUT ROWID;
+REMAKE TABLE chg(part INTEGER,seq INTEGER,rid INTEGER,op TEXT,head,
 PRIMARY KEY(part,seq))WITHOUT ROWID;
-INSERT INTO chg SELECT * FROM old;
-DROP TABLE old;
-CREATE TEMP TABLE old AS SELECT * FROM tomb;
-DROP TABLE tomb;
-CREATE TABLE tomb(part INTEGER,id TEXT,at REAL,why TEXT,
+REMAKE TABLE tomb(part INTEGER,id TEXT,at REAL,why TEXT,
 PRIMARY KEY(part,id))WITHOUT ROWID;
-INSERT INTO tomb SELECT * FROM old;
-DROP TABLE old;
-CREATE TEMP TABLE old AS SELECT * FROM idem;
-DROP TABLE idem;
-CREATE TABLE idem(part INTEGER,key TEXT,at REAL,hash BLOB,ids TEXT,
+REMAKE TABLE idem(part INTEGER,key TEXT,at REAL,hash BLOB,ids TEXT,
 PRIMARY KEY(part,key))WITHOUT ROWID;
-INSERT INTO idem SELECT * FROM old;
-DROP TABLE old;
 CREATE INDEX idem_at ON idem(part,at);
-CREATE TEMP TABLE old AS SELECT * FROM told;
-DROP TABLE told;
-CREATE TABLE told(part INTEGER,session TEXT,id TEXT,at REAL,pos INTEGER,event TEXT,
+REMAKE TABLE told(part INTEGER,session TEXT,id TEXT,at REAL,pos INTEGER,event TEXT,
 PRIMARY KEY(part,session,id))WITHOUT ROWID;
-INSERT INTO told SELECT * FROM old;
-DROP TABLE old;
-CREATE TEMP TABLE old AS SELECT * FROM hist;
-DROP TABLE hist;
-CREATE TABLE hist(part INTEGER,id TEXT,seq INTEGER,at REAL,op TEXT,old TEXT,
+REMAKE TABLE hist(part INTEGER,id TEXT,seq INTEGER,at REAL,op TEXT,old TEXT,
 expires_at REAL,PRIMARY KEY(part,id,seq))WITHOUT ROWID;
-INSERT INTO hist SELECT * FROM old;
-DROP TABLE old;
 CREATE INDEX hist_expires ON hist(expires_at)WHERE expires_at NOTNULL;
-CREATE TEMP TABLE old AS SELECT * FROM replaced;
-DROP TABLE replaced;
-CREATE TABLE replaced(part INTEGER,id TEXT,by TEXT,why TEXT,at REAL,
+REMAKE TABLE replaced(part INTEGER,id TEXT,by TEXT,why TEXT,at REAL,
 PRIMARY KEY(part,id))WITHOUT ROWID;
-INSERT INTO replaced SELECT * FROM old;
-DROP TABLE old;
 CREATE TABLE fig(part,name,n,live,bytes,lo,lo_x,hi,hi_x,parts,users,aged,held,bare,ses,
 docs,gone,PRIMARY KEY(part,name))WITHOUT ROWID;
 INSERT INTO fig(part,name,n,live,bytes,lo,lo_x,hi,hi_x)
@@ -290,11 +192,54 @@ sum(n),sum(live),sum(bytes),NULL,NULL,max(hi),-9e99,count(*),
 sum(n>0),sum(aged),sum(held),sum(bare),sum(ses),sum(docs),sum(gone)FROM part
 GROUP BY 2;
 INSERT INTO meta VALUES('counts','1');
-"""
+""",
+}
+
+NEWEST = len(_MIGRATIONS)  # the schema that this version of vecall writes
 
 
-def _to_7(connection: sqlite3.Connection) -> None:
-    _run(connection, _SCHEMA_7, 7)
+def _run_migration(connection: sqlite3.Connection, version: int) -> None:
+    """Bring a file to a schema from the one before it."""
+    for statement in filter(str.strip, _MIGRATIONS[version].split(";\n")):
+        if statement.lstrip().startswith("REMAKE"):
+            _remake_table(connection, statement)
+        else:
+            connection.execute(statement)
+    if version == 1:
+        _write_facts(connection, 1)
+    if version == 2:
+        names = connection.execute("SELECT id, app, user FROM part").fetchall()
+        connection.executemany(
+            "UPDATE part SET crc = ? WHERE id = ?",
+            [(names_checksum(*row), row[0]) for row in names],
+        )
+    connection.execute(f"UPDATE meta SET value = '{version}' WHERE key = 'schema'")
+
+
+def _remake_table(connection: sqlite3.Connection, statement: str) -> None:
+    """Make a table again with another text, and put its rows back."""
+    name = statement.partition("(")[0].split()[-1]
+    for each in (
+        f"CREATE TEMP TABLE old AS SELECT * FROM {name}",
+        f"DROP TABLE {name}",
+        statement.replace("REMAKE", "CREATE", 1),
+        f"INSERT INTO {name} SELECT * FROM old",
+        "DROP TABLE old",
+    ):
+        connection.execute(each)
+
+
+def _write_facts(connection: sqlite3.Connection, version: int) -> None:
+    """Write what a new file says of itself."""
+    facts = {
+        "uuid": secrets.token_hex(16),
+        "schema": str(version),
+        "created_at": repr(time.time()),
+        "analysis": ANALYSIS_VERSION,
+    }
+    facts_sql = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+    connection.executemany(facts_sql, facts.items())
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
 def _create_newest_schema(connection: sqlite3.Connection) -> None:
@@ -304,19 +249,6 @@ def _create_newest_schema(connection: sqlite3.Connection) -> None:
             connection.execute(sql)
     _write_facts(connection, NEWEST)
     connection.execute("INSERT INTO meta VALUES ('counts', '1')")
-
-
-_MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
-    _to_1,
-    _to_2,
-    _to_3,
-    _to_4,
-    _to_5,
-    _to_6,
-    _to_7,
-)
-
-NEWEST = len(_MIGRATIONS)  # the schema that this version of vecall writes
 
 
 def check_origin(connection: sqlite3.Connection) -> int:
@@ -375,7 +307,7 @@ def _require_known(connection: sqlite3.Connection, version: int) -> None:
     found = _comparable_objects(rows)
     if any(kind not in ("table", "index") for kind, *_ in found):
         require_plain_tables(connection)
-    if found != _known_objects(version):
+    if found != _comparable_objects(_made_by_migrations(version)):
         raise CorruptFileError(
             f"the file is damaged: it has other tables or indexes than schema {version}"
             "; `vecall doctor --recover NEW` saves what can be read to a new file"
@@ -399,15 +331,10 @@ def _comparable_objects(rows: Iterable[tuple[Any, ...]]) -> frozenset[tuple[str,
 
 
 @lru_cache(maxsize=16)
-def _known_objects(version: int) -> frozenset[tuple[str, ...]]:
-    return _comparable_objects(_made_by_migrations(version))
-
-
-@lru_cache(maxsize=16)
 def _made_by_migrations(version: int) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        for migration in _MIGRATIONS[:version]:
-            migration(connection)
+        for number in range(1, version + 1):
+            _run_migration(connection, number)
         return _rows_of_schema(connection)
 
 
@@ -419,24 +346,22 @@ def migrate(connection: sqlite3.Connection) -> None:
     """
     version = 0
     while version < NEWEST:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
             version = check_origin(connection)
-            if version < NEWEST:
-                reached = version + 1 if version else NEWEST
-                step = _MIGRATIONS[version] if version else _create_newest_schema
-                step(connection)
-                version = reached
-                connection.execute(f"PRAGMA user_version = {reached}")
-                connection.execute(
-                    "INSERT OR REPLACE INTO meta VALUES ('schema_hash', ?)",
-                    (_hash_of(connection),),
-                )
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+            if version == NEWEST:
+                return
+            if version:
+                version += 1
+                _run_migration(connection, version)
+            else:
+                version = NEWEST
+                _create_newest_schema(connection)
+            connection.execute(f"PRAGMA user_version = {version}")
+            connection.execute(
+                "INSERT OR REPLACE INTO meta VALUES ('schema_hash', ?)",
+                (_hash_of(connection),),
+            )
 
 
 _COPIES_PAGES = hasattr(sqlite3.Connection, "deserialize")  # not before SQLite 3.36

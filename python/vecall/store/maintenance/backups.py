@@ -1,5 +1,7 @@
 """Backs up, restores and purges a whole file."""
 
+# ruff: noqa: D102 -- the protocol documents the methods
+
 from __future__ import annotations
 
 import os
@@ -9,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -28,7 +31,7 @@ from vecall.store.file.connections import (
     storage_errors,
 )
 from vecall.store.file.database import Database, begun
-from vecall.store.transaction import fact
+from vecall.store.transaction import Transaction, fact
 from vecall.store.writes.add import drop_digests
 from vecall.store.writes.delete import hide_what_is_gone
 from vecall.store.writes.history import count_purge, shorten_digests
@@ -46,10 +49,58 @@ _PAUSE_S = 0.02
 _MAX_LOGGED = 16  # changes of a partition that a purge keeps; older readers reload it
 
 
-def backup(database: Database, target: Path) -> None:
-    """Copy one consistent state of the file while it is in use, with a new UUID."""
-    with storage_errors, database.reader_connection() as source:
-        copy_state(source, target)
+@dataclass(eq=False)
+class SqliteMaintenance:
+    """Implements `Maintenance` of the file of an open database."""
+
+    _database: Database
+
+    def sizes(self) -> dict[str, int]:
+        path = self._database.path
+        snapshots = 0 if path is None else filesystem.SnapshotFolder(path).nbytes()
+        return {**self._database.sizes(), "snapshot_bytes": snapshots}
+
+    def has_room(self, size: int) -> bool:
+        return self._database.has_room(size)
+
+    def purge(self) -> int:
+        """Rewrite the file without any trace of deleted data.
+
+        Writers of all processes wait until it ends. Searches continue. After a
+        BusyError, deleted data may still be in the WAL: a reader held an old state.
+        """
+        database = self._database
+        before = sum(self.sizes().values())
+        with database.exclusive() as connection:
+            if database.path is not None:
+                _require_room(database.path.parent, 2 * _live_bytes(connection))
+            with begun(connection, database.expiry_clock):
+                purge_rows(connection, database.expiry_clock.wall())
+            connection.execute("VACUUM")
+            if database.path is not None:
+                filesystem.SnapshotFolder(database.path).clear()
+                _empty_log(connection)
+        return before - sum(self.sizes().values())
+
+    def backup(self, target: Path) -> None:
+        with storage_errors, self._database.reader_connection() as source:
+            copy_state(source, target)
+
+    def require_unrelated(self, path: Path) -> None:
+        filesystem.require_unrelated(path, self._database.path)
+
+
+def purge_rows(connection: Transaction, now: float) -> None:
+    """Erase what the tables of a storage still have of deleted data."""
+    count_purge(connection)
+    connection.execute(
+        "DELETE FROM chg WHERE seq <= "
+        "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
+        (_MAX_LOGGED,),
+    )
+    drop_digests(connection)
+    shorten_digests(connection)
+    hide_what_is_gone(connection, now)
 
 
 def copy_state(source: sqlite3.Connection, target: Path) -> None:
@@ -76,40 +127,9 @@ def copy_state(source: sqlite3.Connection, target: Path) -> None:
         sync_file(passing)
         replace(passing, target)
     except BaseException:
-        for suffix in ("", "-journal", "-wal", "-shm"):
-            with suppress(OSError):
-                passing.with_name(passing.name + suffix).unlink()
+        _remove(passing)
         raise
     sync_folder(target.parent)
-
-
-def purge(database: Database) -> int:
-    """Rewrite the file without any trace of deleted data; return the bytes freed.
-
-    Writers of all processes wait until it ends. Searches continue. After a BusyError,
-    deleted data may still be in the WAL: a reader held an old state.
-    """
-    before = sum(database.sizes().values())
-    with database.exclusive() as connection:
-        if database.path is not None:
-            _require_room(database.path.parent, 2 * _live_bytes(connection))
-        with begun(connection, database.expiry_clock):
-            count_purge(connection)
-            connection.execute(
-                "DELETE FROM chg WHERE seq <= "
-                "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
-                (_MAX_LOGGED,),
-            )
-            drop_digests(connection)
-            shorten_digests(connection)
-            hide_what_is_gone(connection, database.expiry_clock.wall())
-        connection.execute("VACUUM")
-        if database.path is not None:
-            folder = filesystem.SnapshotFolder(database.path)
-            before += folder.nbytes()
-            folder.clear()
-            _empty_log(connection)
-    return before - sum(database.sizes().values())
 
 
 def _live_bytes(connection: sqlite3.Connection) -> int:
@@ -174,34 +194,32 @@ def keep_backups(
     """
     if keep < 1:
         raise ConfigError("keep: must be at least 1")
-    stem = f"{path.stem}-{_short_id(path)}-"
+    filesystem.require_plain(path)
+    with storage_errors, closing(connect_to_read(path)) as connection:
+        _require_memories(connection)
+        stem = f"{path.stem}-{str(fact(connection, 'uuid'))[:8]}-"
     made = re.compile(re.escape(stem) + r"\d{8}T\d{6}\.\d{6}Z\.db")
     unfinished = re.compile(rf"{made.pattern}\.new(\.[0-9a-f]{{8}}\.part)?[-.a-z]*")
     with lock_folder(folder):
         for name in os.listdir(folder):  # noqa: PTH208 - a Path for each costs more
             if unfinished.fullmatch(name):
                 _remove(folder / name)  # left by a killed backup
-        target = folder / f"{stem}{_moment()}.db"
+        target = folder / f"{stem}{_timestamp()}.db"
         passing = folder / (target.name + _PASSING)
-        with _temporary(passing):
+        try:
             copy(passing)
             check(passing)
             replace(passing, target)
+        finally:
+            _remove(passing)
         sync_folder(folder)
         others = filter(made.fullmatch, os.listdir(folder))  # noqa: PTH208
         older = sorted(set(others) - {target.name}, reverse=True)[keep - 1 :]
         return target, sum(_remove(folder / name) for name in older)
 
 
-def _moment() -> str:
+def _timestamp() -> str:
     return datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
-
-
-def _short_id(path: Path) -> str:
-    filesystem.require_plain(path)
-    with storage_errors, closing(connect_to_read(path)) as connection:
-        _require_memories(connection)
-        return str(fact(connection, "uuid"))[:8]
 
 
 def _require_memories(connection: sqlite3.Connection) -> None:
@@ -209,16 +227,8 @@ def _require_memories(connection: sqlite3.Connection) -> None:
         raise IncompatibleFileError("path: the file is empty; it has no memories")
 
 
-@contextmanager
-def _temporary(path: Path) -> Iterator[None]:
-    """Remove a file after the block, unless it has another name, and its companions."""
-    try:
-        yield
-    finally:
-        _remove(path)
-
-
 def _remove(path: Path) -> bool:
+    """Remove a file, if there is one, and its companions."""
     for suffix in _BESIDE:
         with suppress(OSError):
             path.with_name(path.name + suffix).unlink()
@@ -264,23 +274,25 @@ def restore_backup(
     else:
         filesystem.require_new(target)
     passing = target.with_name(f"{target.name}.{os.getpid()}{_PASSING}")
-    with _temporary(passing):
+    try:
         with storage_errors, closing(connect_to_read(backup)) as connection:
             _require_memories(connection)
             copy_state(connection, passing)
         check(passing)
-        return _put(passing, target)
+        return _rename_over(passing, target)
+    finally:
+        _remove(passing)
 
 
-def _put(passing: Path, target: Path) -> Path | None:
+def _rename_over(passing: Path, target: Path) -> Path | None:
     """Give a file another's name; return where the other one is kept."""
     if not target.exists():
         filesystem.require_new(target)
         replace(passing, target)
         sync_folder(target.parent)
         return None
-    aside = target.with_name(f"{target.name}.before-{_moment()}")
-    with _unused(target):
+    aside = target.with_name(f"{target.name}.before-{_timestamp()}")
+    with _kept_closed(target):
         try:
             # A second name first, so that the path has a file at every moment. A log
             # is there only if the file is damaged. It must not meet the new one.
@@ -299,11 +311,11 @@ def _put(passing: Path, target: Path) -> Path | None:
 
 
 @contextmanager
-def _unused(path: Path) -> Iterator[None]:
+def _kept_closed(path: Path) -> Iterator[None]:
     """Write the log of a file into it, and keep others from opening it in the block."""
     if filesystem.is_locked_here(path):
         raise BusyError(_IN_USE)
-    with _locked(path) as file:
+    with _sqlite_lock(path) as file:
         head = os.read(file, 20)
     if head.startswith(b"SQLite format 3\0") and head.endswith(b"\2\2"):
         try:
@@ -312,12 +324,12 @@ def _unused(path: Path) -> Iterator[None]:
         except sqlite3.Error as error:
             if isinstance(as_vecall_error(error), BusyError):
                 raise BusyError(_IN_USE) from error
-    with _locked(path):
+    with _sqlite_lock(path):
         yield
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[int]:
+def _sqlite_lock(path: Path) -> Iterator[int]:
     """Lock a file against SQLite; closing it drops all locks of this process on it."""
     file = open_private(path, os.O_RDWR)
     try:

@@ -14,14 +14,16 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
+from vecall.clock import DAY_S, Clock, ClockCheckpoint, ExpiryClock
 from vecall.errors import ConfigError, VecallError
 from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import connect_to_read, file_bytes, storage_errors
 from vecall.store.file.database import MIN_FREE_BYTES, Database, load_checkpoint
-from vecall.store.names import HIDDEN_APP, UserNames, names_of_user, partition_names
+from vecall.store.names import UserNames, names_of_user, partition_names
 from vecall.store.queries.listing import count_again, miscounted, said, totals
 from vecall.store.queries.partition_reads import (
     checked_rows,
@@ -29,16 +31,8 @@ from vecall.store.queries.partition_reads import (
     lacking_vectors,
     load_rows,
 )
-from vecall.store.results import (
-    Finding,
-    Level,
-    checksums_finding,
-    clock_finding,
-    vectors_finding,
-)
 from vecall.store.transaction import active_model
 from vecall.store.values import decode_namespace
-from vecall.store.writes.delete import ForgetUser
 from vecall.store.writes.items import checked_items
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
 from vecall.store.writes.partition_writer import PartitionWriter
@@ -48,6 +42,71 @@ from vecall.text import lazy_pattern
 _LONGEST_S = 3_600.0  # timeout of an examination; many GB take minutes
 _STEPS_AT_ONCE = 100_000  # steps of SQLite's virtual machine: a few milliseconds
 _REMEDY = "--repair sets them aside"
+
+
+Level = Literal["ok", "note", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check."""
+
+    # The severity; "error": data is damaged or unreadable, or users are not held apart.
+    level: Level
+    about: str
+    message: str  # the result, and the action to take
+
+
+def checksums_finding(
+    about: str,
+    found: tuple[int, Sequence[object], Sequence[object]],
+    remedy: str,
+    aside: int = 0,
+) -> Finding:
+    """Say what a check of all rows found, and how many were set aside before."""
+    checked, damaged, old = found
+    if damaged:
+        message = f"{len(damaged)} of {checked} fail their checksum; {remedy}"
+        return Finding("error", about, message)
+    message = f"{checked} pass their checksum"
+    if old:
+        message += f", {len(old)} of them one of an earlier release"
+    if aside:
+        return Finding("warning", about, f"{message}, {aside} damaged are set aside")
+    return Finding("note" if old else "ok", about, message)
+
+
+def vectors_finding(model: object, memories: int, lacking: int) -> Finding:
+    """Return how many memories are searched by words alone, and why."""
+    if not lacking:
+        message = f"all {memories} memories have one" if memories else "no memories"
+        return Finding("ok", "vectors", message)
+    if model is None:
+        message = (
+            f"none: {memories} memories are searched by words alone, as no service "
+            "with an embedder wrote here. One adds the vectors in the background, as "
+            '"auto" does with vecall[local]; or use `vecall reembed`'
+        )
+    else:
+        message = (
+            f"{lacking} of {memories} memories have none and are found by words alone; "
+            f"they get one when a service with the embedder of {model} is opened"
+        )
+    return Finding("note", "vectors", message)
+
+
+def clock_finding(name: str, checkpoint: ClockCheckpoint, advice: str = "") -> Finding:
+    """Say how far the time by which memories expire is from the wall clock."""
+    clock = Clock()
+    ahead = ExpiryClock(clock, checkpoint).now() - clock.wall()
+    if abs(ahead) <= DAY_S:
+        return Finding("ok", name, "as the wall clock says")
+    where = "ahead of" if ahead > 0 else "behind"
+    message = (
+        f"the time by which memories expire is {abs(ahead) / DAY_S:.1f} days {where} "
+        f"the wall clock{advice}"
+    )
+    return Finding("warning", name, message)
 
 
 def examine(path: Path) -> list[Finding]:
@@ -119,57 +178,22 @@ def _content_findings(path: Path, connection: sqlite3.Connection) -> Iterator[Fi
     if version != schema.NEWEST:
         return
     faults = [fault for (fault,) in connection.execute("PRAGMA integrity_check(20)")]
-    if faults != ["ok"]:
-        advice = (
+    is_whole = faults == ["ok"]
+    message = "integrity check passed"
+    if not is_whole:
+        message = (
             f"{len(faults)} faults in its pages, the first: {faults[0]}; "
             "`vecall doctor --recover NEW` saves what can be read to a new file"
         )
-        yield Finding("error", "pages", advice)
-    else:
-        yield Finding("ok", "pages", "integrity check passed")
+    yield Finding("ok" if is_whole else "error", "pages", message)
     schema.check_whole(connection)
-    yield _memories_finding(connection)
-    yield _items(connection)
-    yield _counts(connection)
-    yield vectors_finding(active_model(connection), *lacking_vectors(connection))
-    yield from _snapshots(path)
-    yield from _migration_findings(connection)
-    yield from _clock(connection)
-
-
-def _memories_finding(connection: sqlite3.Connection) -> Finding:
-    held = connection.execute("SELECT rid FROM mem WHERE state = 'quarantined'")
-    rids = [rid for (rid,) in held]
-    aside = len(rids) - len(load_rows(connection, rids, any_state=True))
-    return checksums_finding("memories", checked_rows(connection), _REMEDY, aside)
-
-
-def _items(connection: sqlite3.Connection) -> Finding:
-    aside = connection.execute("SELECT count(*) FROM item WHERE part < 0").fetchone()[0]
-    return checksums_finding("items", checked_items(connection), _REMEDY, aside)
-
-
-def _counts(connection: sqlite3.Connection) -> Finding:
-    wrong = miscounted(connection)
-    if wrong:
-        message = f"wrong for {said(wrong)}; --repair counts again"
-        return Finding("warning", "counts", message)
-    return Finding("ok", "counts", "right")
-
-
-def _snapshots(path: Path) -> Iterator[Finding]:
-    folder = filesystem.SnapshotFolder(path)
-    sizes = folder.sizes()
+    yield from _rows_findings(connection)
+    sizes = filesystem.SnapshotFolder(path).sizes()
     left = [name for name in sizes if not name.endswith(".vs")]
+    message = f"{len(sizes)} of {sum(sizes.values()) // 1024} KiB"
     if left:
         message = f"{len(left)} unfinished files; --repair removes them"
-        yield Finding("note", "snapshots", message)
-    else:
-        message = f"{len(sizes)} of {sum(sizes.values()) // 1024} KiB"
-        yield Finding("ok", "snapshots", message)
-
-
-def _migration_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
+    yield Finding("note" if left else "ok", "snapshots", message)
     coming = migrating_model(connection)
     if coming is not None:
         message = (
@@ -181,13 +205,23 @@ def _migration_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
             "vectors of a new model are being put in place; the next opening goes on"
         )
         yield Finding("note", "model", message)
-
-
-def _clock(connection: sqlite3.Connection) -> Iterator[Finding]:
     checkpoint = load_checkpoint(connection)
     if checkpoint is not None:
         advice = "; if the wall clock is right, --reset-clock mends that"
         yield clock_finding("clock", checkpoint, advice)
+
+
+def _rows_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
+    held = connection.execute("SELECT rid FROM mem WHERE state = 'quarantined'")
+    rids = [rid for (rid,) in held]
+    aside = len(rids) - len(load_rows(connection, rids, any_state=True))
+    yield checksums_finding("memories", checked_rows(connection), _REMEDY, aside)
+    aside = connection.execute("SELECT count(*) FROM item WHERE part < 0").fetchone()[0]
+    yield checksums_finding("items", checked_items(connection), _REMEDY, aside)
+    wrong = miscounted(connection)
+    message = f"wrong for {said(wrong)}; --repair counts again" if wrong else "right"
+    yield Finding("warning" if wrong else "ok", "counts", message)
+    yield vectors_finding(active_model(connection), *lacking_vectors(connection))
 
 
 def repair(path: Path) -> list[str]:
@@ -197,8 +231,7 @@ def repair(path: Path) -> list[str]:
         CorruptFileError: Pages are damaged; `recover` saves the readable memories.
     """
     done = []
-    database = Database(path, "full")
-    try:
+    with closing(Database(path, "full")) as database:
         with database.read_transaction() as connection:
             _, damaged, old = checked_rows(connection)
             _, items, old_items = checked_items(connection)
@@ -224,8 +257,6 @@ def repair(path: Path) -> list[str]:
             if wrong:
                 count_again(connection)
                 done.append(f"{said(wrong)} were counted again")
-    finally:
-        database.close()
     unfinished = filesystem.SnapshotFolder(path).clear(unfinished_only=True)
     if unfinished:
         done.append(f"{unfinished} unfinished snapshot files were removed")
@@ -291,17 +322,6 @@ def names_in_file(path: Path, user: str, app: str | None) -> UserNames:
         return names_of_user(connection, user, app)
 
 
-def forget_hidden_in_file(path: Path, names: Sequence[str]) -> None:
-    """Delete all data of users whose names a purge has replaced by digests."""
-    database = Database(path, "full")
-    try:
-        with database.write_transaction() as connection:
-            for name in names:
-                ForgetUser(HIDDEN_APP, name).run(connection)
-    finally:
-        database.close()
-
-
 _WITH_WAITING = 3  # the first schema with buffered turns
 _WITH_ITEMS = 4  # the first schema with items
 _WITH_COUNTERS = 7  # the first schema with counters
@@ -336,8 +356,8 @@ def traces_in_file(
 
     Rows with one of the numbers of partitions `parts` are told, too.
     """
-    found = [(path, place) for place in _in_rows(path, name, parts)]
-    found += dict.fromkeys(_in_unused(path, name.encode()))
+    found = [(path, place) for place in _columns_with_name(path, name, parts)]
+    found += dict.fromkeys(_unused_places_with_name(path, name.encode()))
     for file in sorted(path.with_name(path.name + ".snap").glob("*")):
         # A snapshot holds numbers and hashes; an equal sequence of bytes is chance.
         if file.is_file() and not (text := file.read_bytes()).startswith(
@@ -359,7 +379,7 @@ def forms_in_text(name: str) -> list[str]:
     return list(dict.fromkeys([name, *as_json]))
 
 
-def _in_rows(path: Path, name: str, parts: Sequence[int]) -> Iterator[str]:
+def _columns_with_name(path: Path, name: str, parts: Sequence[int]) -> Iterator[str]:
     """Yield the columns that have the name, and the tables with rows of partitions."""
     forms = forms_in_text(name)
     with storage_errors, closing(connect_to_read(path)) as connection:
@@ -418,13 +438,13 @@ def _has_name_as_words(text: str, name: str) -> bool:
     while at >= 0:
         end = at + len(name)
         before, after = text[max(0, at - 2) : at][::-1], text[end : end + 2]
-        if not (_goes_on(before) or _goes_on(after)):
+        if not (_continues_name(before) or _continues_name(after)):
             return True
         at = text.find(name, at + 1)
     return False
 
 
-def _goes_on(beside: str) -> bool:
+def _continues_name(beside: str) -> bool:
     """Whether the two characters beside a name make it a part of a longer name."""
     if beside[:1] and beside[0] in _JOINING:
         beside = beside[1:]
@@ -433,7 +453,7 @@ def _goes_on(beside: str) -> bool:
     )
 
 
-def _in_unused(path: Path, name: bytes) -> Iterator[tuple[Path, str]]:
+def _unused_places_with_name(path: Path, name: bytes) -> Iterator[tuple[Path, str]]:
     """Yield the places that have the name in bytes that hold no value."""
     with path.open("rb") as file:
         head = file.read(100)
@@ -504,12 +524,12 @@ def _cell_bytes(page: bytes, at: int, kind: int) -> int:
     begin = at
     if kind in (_INNER_INDEX, _INNER_TABLE):
         at += 4  # the page below
-    payload, at = _number(page, at)
+    payload, at = _variable_number(page, at)
     if kind == _INNER_TABLE:
         return at - begin
     room = len(page) - 35
     if kind == _TABLE:
-        _, at = _number(page, at)
+        _, at = _variable_number(page, at)
     else:
         room = (len(page) - 12) * 64 // 255 - 23
     if payload > room:
@@ -519,7 +539,7 @@ def _cell_bytes(page: bytes, at: int, kind: int) -> int:
     return at + payload - begin
 
 
-def _number(page: bytes, at: int) -> tuple[int, int]:
+def _variable_number(page: bytes, at: int) -> tuple[int, int]:
     """Return a number of variable length, and where it ends."""
     number = 0
     for place, byte in enumerate(page[at : at + 9]):

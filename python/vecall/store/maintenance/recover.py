@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import groupby
 from pathlib import Path
@@ -21,13 +21,10 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.store.file import filesystem, schema
-from vecall.store.file.connections import (
-    connect_to_read,
-)
+from vecall.store.file.connections import connect_to_read
 from vecall.store.file.database import Database, save_checkpoint
 from vecall.store.names import copy_secret, partition_names
 from vecall.store.queries.partition_reads import load_rows
-from vecall.store.results import EmbeddingModel
 from vecall.store.rows import names_checksum
 from vecall.store.transaction import active_model, adopt, select_in
 from vecall.store.values import PIECES, checked_vectors
@@ -68,29 +65,34 @@ def recover(path: Path, target: Path) -> Salvage:
         with suppress(sqlite3.Error, ValueError, CorruptFileError):
             model = active_model(connection)
         _shadow_unreadable(connection)
-        rows = _row_numbers(connection)
-        names = _names(connection)
+        rids, item_rids = _row_numbers(connection), _item_numbers(connection)
+        names = _readable_names(connection)
         deleted = _tombstone_lines(connection)
-        database = Database(target, "full")
-        try:
+        rows_of: dict[int, list[int]] = defaultdict(list)
+        items_of: dict[int, list[int]] = defaultdict(list)
+        for rid in rids:
+            rows_of[rid >> 32].append(rid)
+        for rid in item_rids:
+            items_of[rid >> 32].append(rid)
+        saved = saved_items = 0
+        with closing(Database(target, "full")) as database:
             with suppress(sqlite3.Error), database.write_transaction() as new:
                 copy_secret(connection, new)
-            copy = _Copy(connection, database, model)
-            by_part: dict[int, list[int]] = defaultdict(list)
-            for rid in rows:
-                by_part[rid >> 32].append(rid)
-            for part in sorted(by_part.keys() | deleted.keys()):
+            known = adopted = None
+            if model is not None:
+                known = model.id
+                with database.write_transaction() as new:
+                    adopted = adopt(new, model).id
+            for part in sorted({*rows_of, *deleted, *items_of}):
                 app, user = names.get(part, (_NAMELESS, str(part)))
-                copy.partition(app, user, by_part[part], deleted.get(part, []))
-            items, known = _item_lines(connection)
-            for part in sorted(items):
-                app, user = names.get(part, (_NAMELESS, str(part)))
-                copy.items(app, user, items[part])
-        finally:
-            database.close()
-    return Salvage(
-        copy.saved, len(rows) - copy.saved, copy.saved_items, known - copy.saved_items
-    )
+                lines = [*deleted[part]]
+                lines += _memory_lines(connection, rows_of[part], known)
+                lines += _item_lines(connection, items_of[part])
+                for at in range(0, len(lines), _AT_ONCE):
+                    some = lines[at : at + _AT_ONCE]
+                    counts = _write_lines(database, app, user, some, adopted)
+                    saved, saved_items = saved + counts[0], saved_items + counts[1]
+    return Salvage(saved, len(rids) - saved, saved_items, len(item_rids) - saved_items)
 
 
 def _shadow_unreadable(connection: sqlite3.Connection) -> None:
@@ -125,12 +127,14 @@ def _row_numbers(connection: sqlite3.Connection) -> list[int]:
         "SELECT rid FROM mem INDEXED BY mem_session "
         "ORDER BY part {}, session {}, pos {}",
     ):
-        rows = _walked(connection, query)
+        rows = _rows_from_both_ends(connection, query)
         found.update(rid for (rid,) in rows if isinstance(rid, int))
     return sorted(found)
 
 
-def _walked(connection: sqlite3.Connection, query: str, *values: str) -> Iterator[Any]:
+def _rows_from_both_ends(
+    connection: sqlite3.Connection, query: str, *values: str
+) -> Iterator[Any]:
     """Yield the rows of a query in order, then from the end.
 
     A walk ends at a damaged page, so each B-tree is walked from both ends.
@@ -140,10 +144,10 @@ def _walked(connection: sqlite3.Connection, query: str, *values: str) -> Iterato
             yield from connection.execute(query.replace("{}", direction), values)
 
 
-def _names(connection: sqlite3.Connection) -> dict[int, tuple[str, str]]:
+def _readable_names(connection: sqlite3.Connection) -> dict[int, tuple[str, str]]:
     names: dict[int, tuple[str, str]] = {}
     query = "SELECT id, app, user, crc FROM part NOT INDEXED ORDER BY id {}"
-    for part, app, user, crc in _walked(connection, query):
+    for part, app, user, crc in _rows_from_both_ends(connection, query):
         named = isinstance(app, str) and isinstance(user, str)
         if named and crc == names_checksum(part, app, user):
             names[part] = (app, user)
@@ -162,11 +166,13 @@ def _tombstone_lines(connection: sqlite3.Connection) -> dict[int, list[_Line]]:
     return found
 
 
-def _item_lines(connection: sqlite3.Connection) -> tuple[dict[int, list[_Line]], int]:
-    """The items that can be read, by partition, and the number of known items."""
+def _item_numbers(connection: sqlite3.Connection) -> set[int]:
     query = "SELECT rid FROM item NOT INDEXED WHERE ns IS NOT ? ORDER BY rid {}"
-    rids = {rid for (rid,) in _walked(connection, query, PIECES)}
-    found: dict[int, list[_Line]] = defaultdict(list)
+    return {rid for (rid,) in _rows_from_both_ends(connection, query, PIECES)}
+
+
+def _item_lines(connection: sqlite3.Connection, rids: Iterable[int]) -> Iterator[_Line]:
+    """Yield the items that can be read."""
     for rid in sorted(rids):
         with suppress(sqlite3.Error, VecallError, ValueError, TypeError):
             for row in items_by_number(connection, rid >> 32, [rid]):
@@ -176,64 +182,40 @@ def _item_lines(connection: sqlite3.Connection) -> tuple[dict[int, list[_Line]],
                     state = state_of(connection, rid >> 32)
                     values["vecs"] = checked_vectors(rid, vecs, state.dim)
                     values |= {"dim": state.dim, "embedder": state.embedder}
-                found[rid >> 32].append(("item", values))
-    return found, len(rids)
+                yield "item", values
 
 
-class _Copy:
-    def __init__(
-        self,
-        source: sqlite3.Connection,
-        database: Database,
-        model: EmbeddingModel | None,
-    ) -> None:
-        self._source = source
-        self._database = database
-        self._number: dict[int, int] = {}
-        self.saved = 0
-        self.saved_items = 0
-        if model is not None:
-            with database.write_transaction() as connection:
-                self._number[model.id] = adopt(connection, model).id
+def _memory_lines(
+    connection: sqlite3.Connection, rids: Iterable[int], model: int | None
+) -> Iterator[_Line]:
+    """Yield the memories that can be read, with the vectors of a model."""
+    for rid in rids:
+        with suppress(sqlite3.Error, VecallError, ValueError, TypeError):
+            for stored in load_rows(connection, [rid], any_state=True):
+                values = exported_memory(connection, stored)
+                if stored.vec is not None and stored.model == model:
+                    values["vec"] = stored.vec
+                yield "mem", values
 
-    def partition(
-        self, app: str, user: str, rids: Sequence[int], deleted: Sequence[_Line]
-    ) -> None:
-        lines = [*deleted, *self._readable_rows(rids)]
-        for start in range(0, len(lines), _AT_ONCE):
-            some = lines[start : start + _AT_ONCE]
-            model = next(iter(self._number.values()), None)
-            try:
-                self._write(app, user, some, model)
-            except (BusyError, StorageError, StorageFullError):
-                raise
-            except VecallError:  # a value that vecall does not write
-                for line in some:
-                    with suppress(CorruptFileError, InvalidArgumentError):
-                        self._write(app, user, [line], model)
 
-    def _write(
-        self, app: str, user: str, lines: Sequence[_Line], model: int | None
-    ) -> None:
-        job = ImportLines(app, user, 0.0, lines, model, restore=False)
-        with self._database.write_transaction() as connection:
-            written = len(job.run(connection).ids)
-        self.saved += written
-
-    def items(self, app: str, user: str, lines: Sequence[_Line]) -> None:
-        for line in lines:
-            with suppress(CorruptFileError, InvalidArgumentError):
-                self._write(app, user, [line], None)
-                self.saved_items += 1
-
-    def _readable_rows(self, rids: Sequence[int]) -> Iterator[_Line]:
-        for rid in rids:
-            with suppress(sqlite3.Error, VecallError, ValueError, TypeError):
-                for stored in load_rows(self._source, [rid], any_state=True):
-                    values = exported_memory(self._source, stored)
-                    if stored.vec is not None and stored.model in self._number:
-                        values["vec"] = stored.vec
-                    yield "mem", values
+def _write_lines(
+    database: Database, app: str, user: str, lines: Sequence[_Line], model: int | None
+) -> tuple[int, int]:
+    """Write the lines whose values vecall writes; count memories and items of them."""
+    job = ImportLines(app, user, 0.0, lines, model, restore=False)
+    try:
+        with database.write_transaction() as connection:
+            memories = len(job.run(connection).ids)
+    except (BusyError, StorageError, StorageFullError):
+        raise
+    except VecallError as error:
+        if len(lines) > 1:
+            counts = [_write_lines(database, app, user, [e], model) for e in lines]
+            return sum(n for n, _ in counts), sum(n for _, n in counts)
+        if isinstance(error, CorruptFileError | InvalidArgumentError):
+            return 0, 0
+        raise
+    return memories, job.items
 
 
 # Resets a file's expiry clock to the wall clock.
@@ -265,23 +247,22 @@ def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
         CorruptFileError: What has a TTL fails its checksum; nothing changed.
         BusyError: Timeout on the file lock; nothing changed.
     """
-    database = Database(path, "full", clock=clock)
-    try:
-        with database.write_transaction() as connection:
-            expiry_clock = ExpiryClock.of(connection)
-            ahead = expiry_clock.reset()
-            if abs(ahead) < 1.0:
-                return []
-            count = _move(connection, -ahead)
-            save_checkpoint(connection, expiry_clock)
-    finally:
-        database.close()
+    with (
+        closing(Database(path, "full", clock=clock)) as database,
+        database.write_transaction() as connection,
+    ):
+        expiry_clock = ExpiryClock.of(connection)
+        ahead = expiry_clock.reset()
+        if abs(ahead) < 1.0:
+            return []
+        count = _shift_times(connection, -ahead)
+        save_checkpoint(connection, expiry_clock)
     where = "back" if ahead > 0 else "forward"
     days = abs(ahead) / DAY_S
     return [f"the clock was set {where} by {days:.1f} days; {count} ttls moved with it"]
 
 
-def _move(connection: sqlite3.Connection, seconds: float) -> int:
+def _shift_times(connection: sqlite3.Connection, seconds: float) -> int:
     """Shift every time of the expiry clock; return how many rows have a TTL."""
     for table, column in _TIMES:
         connection.execute(
@@ -298,16 +279,16 @@ def _move(connection: sqlite3.Connection, seconds: float) -> int:
         partition = PartitionWriter(connection, *names, create=False)
         mine = list(some)
         for at in range(0, len(mine), _AT_ONCE):
-            _move_rows(partition, mine[at : at + _AT_ONCE], seconds)
+            _shift_expiries(partition, mine[at : at + _AT_ONCE], seconds)
         partition.finish()
     return len(rids) + move_expiries(connection, seconds)
 
 
-def _move_rows(partition: PartitionWriter, rids: list[int], seconds: float) -> None:
+def _shift_expiries(partition: PartitionWriter, rids: list[int], by: float) -> None:
     query = "SELECT rid, state FROM mem WHERE rid IN"
     states = dict(select_in(partition.connection, query, [], rids))
     for stored in load_rows(partition.connection, rids, any_state=True):
         row, state = stored.row, states[stored.row.rid]
         assert row.expires_at is not None
-        row = row._replace(expires_at=row.expires_at + seconds)
+        row = row._replace(expires_at=row.expires_at + by)
         rewrite(partition, stored, row, was=state, state=state)

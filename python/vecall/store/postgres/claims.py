@@ -48,8 +48,7 @@ from vecall.store.postgres.url import (
     set_for_transaction,
 )
 from vecall.store.queries.partition_reads import load_rows
-from vecall.store.results import DueSession, Version
-from vecall.store.rows import Change
+from vecall.store.rows import Change, DueSession, Version
 from vecall.store.storage import ClaimedRows, ClaimedUser
 from vecall.store.transaction import WriteJob
 from vecall.store.writes.model_migration import require_migrating

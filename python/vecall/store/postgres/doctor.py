@@ -14,23 +14,21 @@ import psycopg
 
 from vecall.clock import ClockCheckpoint
 from vecall.errors import ConfigError, VecallError
-from vecall.store.postgres import schema
-from vecall.store.postgres.claims import reading_all_users, time_of
-from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
-from vecall.store.postgres.url import DatabaseUrl, database_errors, is_pooled
-from vecall.store.queries.listing import miscounted, said
-from vecall.store.queries.partition_reads import checked_rows, lacking_vectors
-from vecall.store.results import (
+from vecall.store.maintenance.backups import purge_rows
+from vecall.store.maintenance.doctor import (
     Finding,
     Level,
     checksums_finding,
     clock_finding,
     vectors_finding,
 )
+from vecall.store.postgres import schema
+from vecall.store.postgres.claims import reading_all_users, time_of
+from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
+from vecall.store.postgres.url import DatabaseUrl, database_errors, is_pooled
+from vecall.store.queries.listing import miscounted, said
+from vecall.store.queries.partition_reads import checked_rows, lacking_vectors
 from vecall.store.transaction import active_model, fact
-from vecall.store.writes.add import drop_digests
-from vecall.store.writes.delete import hide_what_is_gone
-from vecall.store.writes.history import count_purge, shorten_digests
 from vecall.store.writes.items import checked_items
 from vecall.store.writes.model_migration import migrating_model
 from vecall.telemetry import warn_caller
@@ -313,7 +311,6 @@ _REMEDY = (
     "deleted rows stay in the files of the server until autovacuum, or VACUUM by an "
     "administrator, removes them"
 )
-_MAX_LOGGED = 16  # changes of a partition that a purge keeps
 _Begin = Callable[[], AbstractContextManager[PostgresTransaction]]
 _SIZES = """
 SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0),
@@ -351,16 +348,8 @@ class PostgresMaintenance:
         """
         before = sum(self.sizes().values())
         with database_errors(), self._altering() as transaction:
-            count_purge(transaction)
             transaction.execute("DELETE FROM snap")
-            transaction.execute(
-                "DELETE FROM chg WHERE seq <= "
-                "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
-                (_MAX_LOGGED,),
-            )
-            drop_digests(transaction)
-            shorten_digests(transaction)
-            hide_what_is_gone(transaction, transaction.expiry_clock.wall())
+            purge_rows(transaction, transaction.expiry_clock.wall())
         lacking = self._vacuum()
         if lacking is not None:
             warn_caller(f"purge: the tables were not vacuumed: {lacking}; {_REMEDY}")

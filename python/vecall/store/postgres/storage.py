@@ -24,7 +24,7 @@ from vecall.store.maintenance.doctor import (
     has_name,
     number_of_user,
 )
-from vecall.store.names import HIDDEN_APP, WRONG_USER, UserNames, names_of_user, part_of
+from vecall.store.names import WRONG_USER, UserNames, names_of_user, part_of
 from vecall.store.postgres import claims, schema
 from vecall.store.postgres.connections import KEEPER, Connections
 from vecall.store.postgres.doctor import PostgresMaintenance
@@ -36,32 +36,27 @@ from vecall.store.postgres.transaction import (
 )
 from vecall.store.postgres.url import as_typed, database_errors, parse_url
 from vecall.store.postgres.writers import Writers
-from vecall.store.reads import StorageReads
-from vecall.store.results import (
-    DraftLookup,
-    EmbeddingModel,
-    ExistingMemories,
-    PartitionState,
-    Version,
-)
 from vecall.store.rows import (
     HEADER_BYTES,
     Change,
+    DraftLookup,
+    ExistingMemories,
     SnapshotTag,
+    Version,
     checked_snapshot,
     recorded,
 )
-from vecall.store.storage import Storage
+from vecall.store.storage import Storage, StorageReads
 from vecall.store.transaction import (
+    EmbeddingModel,
     Transaction,
     WriteJob,
     active_model,
     adopt,
     set_fact,
 )
-from vecall.store.values import ItemRow, ItemState, require_counts
+from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add
-from vecall.store.writes.delete import ForgetUser
 from vecall.store.writes.history import RecordSnapshot, purges
 from vecall.store.writes.items import find_state, item_at
 from vecall.store.writes.model_migration import begin_migration
@@ -80,17 +75,6 @@ class PostgresReads(StorageReads):
             "SELECT id, seq, head FROM part WHERE app = ? AND user = ?", (app, user)
         ).fetchone()
         return found
-
-    def partition_state(self, part: int, app: str, user: str) -> PartitionState | None:
-        found = self._connection.execute(
-            "SELECT seq, snap, live, head, app, user FROM part WHERE id = ?", (part,)
-        ).fetchone()
-        if found is None or found[4] == HIDDEN_APP != app:
-            return None
-        if found[4:] != (app, user):
-            raise CorruptFileError(WRONG_USER)
-        require_counts(found[0], found[2], found[3])
-        return PartitionState(*found[:4])
 
     def require_gone(self, app: str, user: str) -> None:
         if self.version(app, user) is not None:
@@ -478,16 +462,6 @@ def names_in_database(url: str, user: str, app: str | None) -> UserNames:
     """Return the partitions of a user, as `names_of_user` does."""
     with claims.reading_all_users(parse_url(url)) as reading:
         return names_of_user(reading, user, app)
-
-
-def forget_hidden_in_database(url: str, names: Sequence[str]) -> None:
-    """Delete all data of users whose names a purge has replaced by digests."""
-    storage = open_postgres(url, "full")
-    try:
-        for name in names:
-            storage.submit(ForgetUser(HIDDEN_APP, name)).result()
-    finally:
-        storage.close()
 
 
 def traces_in_database(url: str, name: str, parts: Sequence[int] = ()) -> list[str]:

@@ -24,8 +24,7 @@ from vecall.store.queries.partition_reads import (
     passing_metadata,
     tested,
 )
-from vecall.store.results import RevisionRow
-from vecall.store.rows import Row, RowWithVector
+from vecall.store.rows import RevisionRow, Row, RowWithVector
 from vecall.store.transaction import Transaction, fact, given_rows, visible
 from vecall.store.values import stored_object
 from vecall.types import AppSummary, Filter, ListedSession, MemoryFigures, UserSummary

@@ -11,8 +11,14 @@ from vecall.errors import CorruptFileError
 from vecall.filters.metadata import asks_times, needed, scan_of, with_times
 from vecall.filters.rights import FULL, Rights
 from vecall.store.names import HIDDEN_APP, IS_KEY
-from vecall.store.results import ChangedRows
-from vecall.store.rows import COLUMNS, Row, RowWithVector, checksum, is_whole
+from vecall.store.rows import (
+    COLUMNS,
+    ChangedRows,
+    Row,
+    RowWithVector,
+    checksum,
+    is_whole,
+)
 from vecall.store.transaction import Transaction, select_in, visible
 from vecall.store.values import PIECES, stored_object
 from vecall.types import Condition, Filter, several

@@ -24,14 +24,16 @@ from vecall.store.names import (
     tombstones,
 )
 from vecall.store.queries.partition_reads import load_rows
-from vecall.store.results import DraftLookup, ExistingMemories, Said
 from vecall.store.rows import (
     COLUMNS,
     Added,
     Change,
     Draft,
+    DraftLookup,
+    ExistingMemories,
     Row,
     RowWithVector,
+    Said,
     text_hash,
     was_overwritten,
 )

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from vecall.errors import ConflictError, EmbeddingMismatchError
 from vecall.store.queries.partition_reads import load_rows
-from vecall.store.results import EmbeddingModel
 from vecall.store.rows import Change, Row, RowWithVector, checksum
 from vecall.store.transaction import (
+    EmbeddingModel,
     Transaction,
     active_model,
     adopt,

@@ -15,8 +15,7 @@ from vecall.filters.rights import FULL, Rights
 from vecall.scalars import stored_float
 from vecall.store.names import hide, keys_of, part_of, tombstones
 from vecall.store.queries.partition_reads import OF_USER
-from vecall.store.results import BufferedTurn, DueSession
-from vecall.store.rows import Change, Draft
+from vecall.store.rows import BufferedTurn, Change, Draft, DueSession
 from vecall.store.transaction import (
     Transaction,
     execute_in,

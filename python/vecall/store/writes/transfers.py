@@ -17,7 +17,6 @@ from vecall.store.names import (
     tombstones,
 )
 from vecall.store.queries.partition_reads import load_rows
-from vecall.store.results import EmbeddingModel
 from vecall.store.rows import (
     COLUMNS,
     TABLES,
@@ -31,6 +30,7 @@ from vecall.store.rows import (
     text_hash,
 )
 from vecall.store.transaction import (
+    EmbeddingModel,
     Transaction,
     active_model,
     execute_in,
