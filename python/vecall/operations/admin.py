@@ -229,7 +229,7 @@ class Admin:
     async def next_run(self) -> float | None:
         """Run due work; return the seconds until the next session is due, or None."""
         await self.run_due()
-        return await self._runtime.scanned(None, _pause, short=True)
+        return await self._runtime.read_storage(None, _pause, short=True)
 
     async def sweep(self) -> int:
         """Delete expired memories; return the number deleted."""
@@ -237,7 +237,7 @@ class Admin:
         scan = self._runtime.search_index.partitions.submit_scan
         claims = self._runtime.storage.claims
         if claims is None:
-            for app, user in await self._runtime.scanned(
+            for app, user in await self._runtime.read_storage(
                 None, lambda reads, now: reads.due_users(now)
             ):
                 cleared += await self._swept(app, user)
@@ -405,7 +405,7 @@ class Admin:
         """Return a page of the apps that have memories."""
         runtime = self._runtime
         runtime.check_open()
-        return await runtime.page_of(
+        return await runtime.page_of_names(
             None,
             (prefix, after, limit),
             lambda reads, _, *page: reads.list_apps(*page, runtime.rights),
@@ -419,7 +419,7 @@ class Admin:
         """Return a page of the users of an app who have memories."""
         runtime = self._runtime
         runtime.key(app_name, "-", write=False)
-        return await runtime.page_of(
+        return await runtime.page_of_names(
             None,
             (prefix, after, limit),
             lambda reads, _, *page: reads.list_users(app_name, *page, runtime.rights),

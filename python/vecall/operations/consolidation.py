@@ -29,18 +29,18 @@ from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.writes import (
     BLOCK,
     WriteRequest,
-    WritesAndSearches,
+    Writes,
     conflicts_of,
     unit_vectors,
 )
 from vecall.scalars import exact, make_exact, short_repr
 from vecall.store import (
-    Change,
     ClaimConsolidation,
     Draft,
     MergeMemories,
     Row,
     RowWithVector,
+    StorageReads,
     stored_object,
     text_hash,
 )
@@ -270,29 +270,30 @@ class Consolidator:
     """Consolidates the memories of one user at a time."""
 
     def __init__(
-        self,
-        memory: WritesAndSearches,
-        observing: SessionObserver,
-        plan: ConsolidationPlan | None,
+        self, memory: Writes, observing: SessionObserver, plan: object
     ) -> None:
-        """Create a consolidator for an open file; check that it can run the plan."""
+        """Consolidate an open file; close it if the plan cannot run there."""
         self._memory = memory
         self._observing = observing
-        self._plan = plan
+        self._plan: ConsolidationPlan | None = None
         self.telemetry = memory.telemetry
         if plan is None:
             return
-        if memory.read_only:
-            msg = "consolidation: a service with read_only=True writes nothing"
-            raise ConfigError(msg)
-        if plan.older_than is not None and plan.fold and observing.summarizer is None:
-            raise ConfigError("consolidation: older_than needs a summarizer")
-        if plan.similarity is not None and memory.search_index.model is None:
-            raise ConfigError(f"consolidation: {_NO_VECTORS}")
+        if not isinstance(plan, ConsolidationPlan):
+            refused = "expected a vecall.ConsolidationPlan"
+        elif memory.read_only:
+            refused = "a service with read_only=True writes nothing"
+        elif plan.older_than is not None and plan.fold and observing.summarizer is None:
+            refused = "older_than needs a summarizer"
+        elif plan.similarity is not None and memory.search_index.model is None:
+            refused = _NO_VECTORS
+        else:
+            self._plan = plan
+            return
+        memory.close()
+        raise ConfigError(f"consolidation: {refused}")
 
-    def under(
-        self, memory: WritesAndSearches, observing: SessionObserver
-    ) -> Consolidator:
+    def under(self, memory: Writes, observing: SessionObserver) -> Consolidator:
         """Return the same consolidator for callers with fewer rights."""
         consolidator = copy.copy(self)
         consolidator._memory = memory
@@ -318,26 +319,24 @@ class Consolidator:
             raise ConfigError("summarizer: summing up what is older needs one")
         if similarity is not None and self._memory.search_index.model is None:
             raise ConfigError(f"similarity: {_NO_VECTORS}")
-        groups, merged = await self._merge(
+        groups, merged = await self._merge_duplicates(
             key, words=request.merge is True, similarity=similarity, dry=dry
         )
+        gone = {id_ for group in groups for id_ in group.merged}
         folded, made = 0, []
         if age is not None:
             before = self._memory.storage.expiry_clock.wall() - age
-            scan = self._memory.search_index.partitions.submit_scan
-            gone = {id_ for group in groups for id_ in group.merged}
-            for session, rows in await Join(
-                scan(key, self._old, key, before, fold, gone)
+            for session, rows in await self._memory.read_storage(
+                key, lambda reads, now: _old_groups(reads, key, before, now, fold, gone)
             ):
                 if dry:
                     folded += len(rows)
                 elif provider is not None:
-                    ids, count = await self._fold(key, provider, session, rows)
+                    ids, count = await self._summarize(key, provider, session, rows)
                     made += ids
                     folded += count
         found = await self.conflicts(app_name, user_id, _PROPOSED) if dry else []
-        twins = {id_ for group in groups for id_ in group.merged}
-        found = [p for p in found if not {p.earlier.id, p.later.id} & twins]
+        found = [p for p in found if not {p.earlier.id, p.later.id} & gone]
         return Consolidation(
             merged, folded, tuple(made), groups, similarity, dry, tuple(found)
         )
@@ -349,72 +348,49 @@ class Consolidator:
         """Return pairs of statements that may contradict each other."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         most = check_top_k(limit, self._memory.limits, "limit", 20)
-        scan = self._memory.search_index.partitions.submit_scan
-        found: list[Conflict] = await Join(
-            scan(key, conflicts_of, self._memory, key, most, scope)
+        return await Join(
+            self._memory.threads.long(key, conflicts_of, self._memory, key, most, scope)
         )
-        return found
 
-    async def _merge(
+    async def _merge_duplicates(
         self, key: Key, *, words: bool, similarity: float | None, dry: bool
     ) -> tuple[tuple[DuplicateGroup, ...], int]:
         """Merge duplicates; return the groups and the number of archived memories."""
         memory = self._memory
         if not words and similarity is None:
             return (), 0
-        found = memory.search_index.partitions.submit_scan(
-            key, self._same, key, words, similarity
-        )
-        same: tuple[list[DuplicateGroup], dict[str, bytes]] = await Join(found)
-        groups, hashes = same
-        if dry or not groups:
-            return tuple(groups), sum(len(group.merged) for group in groups)
-        job = MergeMemories(*key, [(g.kept, g.merged) for g in groups], hashes)
-        await Join(memory.storage.submit(job))
-        merged = [
-            replace(group, merged=ids)
-            for group, ids in zip(groups, job.merged, strict=True)
-            if ids
-        ]
-        return tuple(merged), sum(len(group.merged) for group in merged)
 
-    def _same(
-        self, key: Key, words: bool, similarity: float | None
-    ) -> tuple[list[DuplicateGroup], dict[str, bytes]]:
-        storage = self._memory.storage
-        with storage.read(*key) as reads:
-            stored = reads.facts_of(*key, storage.expiry_clock.now())
-        groups = duplicates(entry.row for entry in stored) if words else []
-        model = self._memory.search_index.model
-        if similarity is not None and model is not None:
-            merged = {id_ for group in groups for id_ in group.merged}
-            left = [entry for entry in stored if entry.row.id not in merged]
-            groups = _joined_groups(groups, near_duplicates(left, model.id, similarity))
-        named = {id_ for group in groups for id_ in (group.kept, *group.merged)}
-        texts = {entry.row.id: entry.row.text for entry in stored}
-        return groups, {id_: text_hash(texts[id_]) for id_ in named}
+        def find() -> tuple[list[DuplicateGroup], dict[str, bytes]]:
+            with memory.reading(key) as (reads, now):
+                stored = reads.facts_of(*key, now)
+            groups = duplicates(entry.row for entry in stored) if words else []
+            model = memory.search_index.model
+            if similarity is not None and model is not None:
+                merged = {id_ for group in groups for id_ in group.merged}
+                left = [entry for entry in stored if entry.row.id not in merged]
+                near = near_duplicates(left, model.id, similarity)
+                groups = _joined_groups(groups, near)
+            named = {id_ for group in groups for id_ in (group.kept, *group.merged)}
+            texts = {entry.row.id: entry.row.text for entry in stored}
+            return groups, {id_: text_hash(texts[id_]) for id_ in named}
 
-    def _old(
-        self, key: Key, before: float, fold: frozenset[str], gone: set[str]
-    ) -> list[tuple[str | None, list[Row]]]:
-        """Return groups of memories to summarize, each with its session."""
-        storage = self._memory.storage
-        now = storage.expiry_clock.now()
-        found: list[tuple[str | None, list[Row]]] = []
-        with storage.read(*key) as reads:
-            if "sessions" in fold:
-                found += reads.old_sessions(*key, before, now)
-            if fold & {"summaries", "facts"}:
-                rows = reads.old_facts(*key, before, now)
-                found += _batches_to_summarize(rows, fold, gone)
-        return found
+        groups, hashes = await Join(memory.threads.long(key, find))
+        if not dry and groups:
+            job = MergeMemories(*key, [(g.kept, g.merged) for g in groups], hashes)
+            await Join(memory.storage.submit(job))
+            groups = [
+                replace(group, merged=ids)
+                for group, ids in zip(groups, job.merged, strict=True)
+                if ids
+            ]
+        return tuple(groups), sum(len(group.merged) for group in groups)
 
-    async def _fold(
+    async def _summarize(
         self, key: Key, provider: SummaryProvider, session: str | None, rows: list[Row]
     ) -> tuple[list[str], int]:
         """Replace memories with one summary; return its ids, and their number."""
         app, user = key
-        scan = self._memory.search_index.partitions.submit_scan
+        scan = self._memory.threads.long
         events = await Join(scan(key, _memories_as_turns, rows))
         summaries = await self._observing.summaries(
             provider,
@@ -422,10 +398,9 @@ class Consolidator:
         )
         if not summaries:
             return [], 0
-        summary: tuple[dict[str, bytes], list[Draft]] = await Join(
+        folds, drafts = await Join(
             scan(key, _fold_hashes_and_drafts, summaries, session, rows)
         )
-        folds, drafts = summary
         ends = [row.expires_at for row in rows if row.expires_at is not None]
         if ends:
             left = min(ends) - self._memory.storage.expiry_clock.now()
@@ -444,57 +419,38 @@ class Consolidator:
         plan, memory = self._plan, self._memory
         if plan is None:
             return 0
-        scan = memory.search_index.partitions.submit_scan
+        pause = plan.seconds_between()
         now = memory.storage.expiry_clock.wall()
-        last = await Join(scan(None, self._last_run))
-        if last is not None and now - last < plan.seconds_between():
-            return 0
-        claimed: Change = await Join(
-            memory.storage.submit(ClaimConsolidation(last, now))
+        last = await memory.read_storage(
+            None, lambda reads, _: reads.last_consolidation()
         )
+        if last is not None and now - last < pause:
+            return 0
+        claimed = await Join(memory.storage.submit(ClaimConsolidation(last, now)))
         if not claimed.ids:
             return 0  # another process runs the plan
         age = 0.0 if plan.older_than is None else ttl_seconds(plan.older_than)
-        since = None if last is None else last - age - plan.seconds_between()
+        since = None if last is None else last - age - pause
         request = ConsolidationRequest(
             older_than=plan.older_than,
             merge=plan.merge,
             similarity=plan.similarity,
             fold=plan.fold,
         )
+        users = await memory.read_storage(
+            None, lambda reads, _: reads.changed_users(since)
+        )
         archived = 0
-        for app, user in await Join(scan(None, self._users, since)):
+        for app, user in users:
             try:
-                done: Consolidation = await self.consolidate(app, user, request)
+                done = await self.consolidate(app, user, request)
+                archived += done.merged + done.folded
             except ClosedError:
                 raise
             except VecallError as error:
                 name = type(error).__name__
                 _log.warning("a user's memories could not be consolidated: %s", name)
-            else:
-                archived += done.merged + done.folded
         return archived
-
-    def _last_run(self) -> float | None:
-        with self._memory.storage.read() as reads:
-            return reads.last_consolidation()
-
-    def _users(self, since: float | None) -> list[Key]:
-        with self._memory.storage.read() as reads:
-            return reads.changed_users(since)
-
-
-def checked_consolidating(
-    memory: WritesAndSearches, observing: SessionObserver, plan: object
-) -> Consolidator:
-    """Return the consolidator of a service; close `memory` on an error."""
-    try:
-        if plan is None or isinstance(plan, ConsolidationPlan):
-            return Consolidator(memory, observing, plan)
-        raise ConfigError("consolidation: expected a vecall.ConsolidationPlan")
-    except ConfigError:
-        memory.close()
-        raise
 
 
 _NO_VECTORS = "merging by meaning needs vectors; open the file with an embedder"
@@ -513,6 +469,24 @@ def _joined_groups(
             merged += () if same is None else same.merged
         found.append(DuplicateGroup(group.kept, tuple(merged), group.similarity))
     return [*by_kept.values(), *found]
+
+
+def _old_groups(
+    reads: StorageReads,
+    key: Key,
+    before: float,
+    now: float,
+    fold: frozenset[str],
+    gone: set[str],
+) -> list[tuple[str | None, list[Row]]]:
+    """Return groups of memories to summarize, each with its session."""
+    found: list[tuple[str | None, list[Row]]] = []
+    if "sessions" in fold:
+        found += reads.old_sessions(*key, before, now)
+    if fold & {"summaries", "facts"}:
+        rows = reads.old_facts(*key, before, now)
+        found += _batches_to_summarize(rows, fold, gone)
+    return found
 
 
 def _batches_to_summarize(

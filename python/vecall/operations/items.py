@@ -321,7 +321,7 @@ class ItemOperations:
         given = checked_list(keys, "keys", "pairs (namespace, key)")
         checked_bool(refresh, "refresh")
         limits = self._runtime.limits
-        places = await self._runtime.read_through(checked_places, given, limits)
+        places = await self._runtime.parse_items(checked_places, given, limits)
         is_fast = len(places) <= _INLINE and self._runtime.storage.is_local
         threads = self._runtime.threads
         is_page = len(places) <= _READ_AT_ONCE
@@ -343,7 +343,7 @@ class ItemOperations:
         """Return checked operations; an event loop checks few and small ones."""
         runtime = self._runtime
         if not in_event_loop() or len(given) > INLINE_PARSE_LIMIT:
-            return await runtime.read_through(checked_batch, given, runtime.limits)
+            return await runtime.parse_items(checked_batch, given, runtime.limits)
         try:
             return checked_batch(given, runtime.limits, most=_INLINE_WRITTEN)
         except TooLongError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -34,7 +35,7 @@ from vecall.index.item_index import ItemCache
 from vecall.index.row_cache import NewestChanges, ReadThreads
 from vecall.ingest.parts import checked_include
 from vecall.ingest.passages import each_draft, in_passages
-from vecall.limits import Limits, Owner
+from vecall.limits import Limits
 from vecall.operations.options import StorageOptions, WritePolicy, checked_seconds
 from vecall.ranking.options import Ranking
 from vecall.scalars import shortened
@@ -64,7 +65,6 @@ from vecall.validation import (
     check_time_zone,
     check_top_k,
     checked_bool,
-    checked_owner,
     checked_page,
     partition_key,
 )
@@ -271,10 +271,6 @@ class Runtime:
         )
         self._search_options = search
         self._storage_options = storage
-        self._clock = storage.clock
-        self._max_staleness = (
-            checked_seconds(storage.max_staleness, "max_staleness") or 0.0
-        )
         self._path = check_storage_path(path)
         self._embedder: Embedder | Literal["auto"] | None = embedder
         self.is_automatic = isinstance(embedder, str)
@@ -304,17 +300,19 @@ class Runtime:
 
     def _open(self, *, warn: bool) -> None:
         """Open the file in this process; `warn` enables warnings."""
+        options = self._storage_options
         self.storage = open_storage(
             self._path,
-            self._storage_options.durability,
+            options.durability,
             read_only=self.read_only,
-            min_free_bytes=self._storage_options.min_free_bytes,
-            allow_network_filesystem=self._storage_options.allow_network_filesystem,
-            clock=self._clock,
-            max_staleness=self._max_staleness,
+            min_free_bytes=options.min_free_bytes,
+            allow_network_filesystem=options.allow_network_filesystem,
+            clock=options.clock,
+            max_staleness=checked_seconds(options.max_staleness, "max_staleness")
+            or 0.0,
         )
         self.threads = ReadThreads(in_memory=self._path is None)
-        self.item_cache = ItemCache(self._storage_options.cache_bytes)
+        self.item_cache = ItemCache(options.cache_bytes)
         self._newest = NewestChanges() if self._path is None else None
         try:
             embedder = self._choose_embedder()
@@ -497,7 +495,18 @@ class Runtime:
         if self._embedder is None and self.min_similarity is not None:
             raise ConfigError(NO_FLOOR)
 
-    async def scanned(
+    @contextmanager
+    def reading(
+        self, key: tuple[str, str] | None, *, expired: bool = False
+    ) -> Iterator[tuple[StorageReads, float]]:
+        """Read a committed state; yield also the time by which memories expire.
+
+        With `expired`, none has.
+        """
+        with self.storage.read(*(key or ())) as reads:
+            yield reads, ALWAYS if expired else self.storage.expiry_clock.now()
+
+    async def read_storage(
         self,
         key: tuple[str, str] | None,
         read: Callable[[StorageReads, float], T],
@@ -505,41 +514,35 @@ class Runtime:
         expired: bool = False,
         short: bool = False,
     ) -> T:
-        """Read off the event loop, where others take turns unless the read is short.
-
-        `read` gets the time by which memories expire: with `expired`, none has.
-        """
+        """Read off the event loop, where others take turns unless the read is short."""
+        checked_bool(expired, "include_expired")
 
         def work() -> T:
-            with self.storage.read(*(key or ())) as reads:
-                now = ALWAYS if expired else self.storage.expiry_clock.now()
+            with self.reading(key, expired=expired) as (reads, now):
                 return read(reads, now)
 
-        partitions = self.search_index.partitions
-        if short:
-            return await Join(partitions.submit(work))
-        return await Join(partitions.submit_scan(key, work))
+        threads = self.threads
+        return await Join(threads.short(work) if short else threads.long(key, work))
 
-    async def page_of(
+    async def page_of_names(
         self,
         key: tuple[str, str] | None,
         given: tuple[object, object, object],
         read: Callable[[StorageReads, float, str, str, int], list[T]],
         name: Callable[[T], str],
         *,
-        expired: object = False,
+        expired: bool = False,
     ) -> Page[T]:
         """Return a page of names, `given` their prefix, the one before, the limit."""
         prefix, begin, count = checked_page(*given, self.limits)
-        shown = checked_bool(expired, "include_expired")
-        found = await self.scanned(
+        found = await self.read_storage(
             key,
             lambda reads, now: read(reads, now, prefix, begin, count + 1),
-            expired=shown,
+            expired=expired,
         )
         return Page.of(found, count, name)
 
-    async def read_through(
+    async def parse_items(
         self, work: Callable[..., T], items: list[Any], *args: object
     ) -> T:
         """Parse arguments: a few items on the event loop, many on another thread.
@@ -574,10 +577,6 @@ class Runtime:
         app = check_name(app_name, "app_name", self.limits)
         user = check_name(user_id, "user_id", self.limits)
         return partition_key(self.scopes, scope, app, user, write=write)
-
-    def owner(self, app_name: str, user_id: str) -> Owner:
-        """Return the checked names of an app and a user."""
-        return checked_owner(app_name, user_id, self.limits)
 
     def check_writable(self) -> None:
         """Raise ReadOnlyError if the service is read-only."""

@@ -29,7 +29,7 @@ from vecall.errors import (
 from vecall.ingest.drafts import require_some, session_head
 from vecall.ingest.passages import SUMMARY, each_draft, lowest_trust, summary_drafts
 from vecall.limits import Compaction, Inactivity, MessageCount, Trigger
-from vecall.operations.writes import WriteRequest, WritesAndSearches
+from vecall.operations.writes import WriteRequest, Writes
 from vecall.store import (
     BufferedTurn,
     BufferTurns,
@@ -324,7 +324,7 @@ class SessionObserver:
 
     def __init__(
         self,
-        memory: WritesAndSearches,
+        memory: Writes,
         trigger: Trigger | None,
         summarizer: SummaryProvider | None,
     ) -> None:
@@ -337,7 +337,7 @@ class SessionObserver:
         self.on_buffered: Callable[[], None] = lambda: None
         """Called after new turns were buffered; a session may now be due sooner."""
 
-    def under(self, memory: WritesAndSearches) -> SessionObserver:
+    def under(self, memory: Writes) -> SessionObserver:
         """Return the same observer for callers with fewer rights."""
         observer = copy.copy(self)
         observer._memory = memory
@@ -402,7 +402,7 @@ class SessionObserver:
         consumed_turns = 0
         listed: list[DueSession] = []
         if memory.storage.claims is None:
-            listed = await memory.scanned(
+            listed = await memory.read_storage(
                 None, lambda reads, now: reads.due_sessions(now), short=True
             )
             listed.reverse()
@@ -445,7 +445,7 @@ class SessionObserver:
         head = session_head(session, memory.limits)
         due = DueSession(*memory.key(head.app, head.user, write=True), head.id)
         counted = await memory.counted((due.app, due.user), head.events, head.id)
-        parts = await memory.read_through(parted_by_compaction, counted)
+        parts = await memory.parse_items(parted_by_compaction, counted)
         read = [
             (await memory.read_turns(each, head), summary) for each, summary in parts
         ]
@@ -471,7 +471,7 @@ class SessionObserver:
         reviewed = await self._memory.gate.review(due.app, due.user, drafts)
         ids = {id_ for id_, _ in new}  # a text that the hook made too long has more
         new += [(draft.id, draft) for draft in reviewed if draft.id not in ids]
-        turns = await self._memory.read_through(events_of, new, reviewed)
+        turns = await self._memory.parse_items(events_of, new, reviewed)
         quota = self._memory.quota
         keep = BufferTurns(*due, turns, delay, count, quota, ends, self._memory.rights)
         await Join(self._memory.storage.submit(keep))
@@ -511,7 +511,7 @@ class SessionObserver:
         return new, drafts
 
     async def _buffered(self, due: DueSession) -> list[BufferedTurn]:
-        return await self._memory.scanned(
+        return await self._memory.read_storage(
             (due.app, due.user), lambda reads, _: reads.buffered_turns(*due), short=True
         )
 
@@ -535,7 +535,7 @@ class SessionObserver:
         """Make memories of all buffered turns of a session."""
         while turns := await self._buffered(due):
             if self.summarizer is None:
-                drafts = await self._memory.read_through(drafts_of, turns, due.session)
+                drafts = await self._memory.parse_items(drafts_of, turns, due.session)
             else:
                 drafts = await self.summarizing.drafts(self.summarizer, due, turns)
             with suppress(ConflictError):  # another call stored or deleted some

@@ -56,6 +56,7 @@ from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import SearchRequest, checked_vector, entry_from_row
 from vecall.store import (
     AddMemories,
+    Change,
     DeleteMemories,
     Draft,
     DraftLookup,
@@ -132,21 +133,19 @@ async def similar_to(
             vector=vector,
             by_period=False,
         )
-        found = await memory.search_one(search_index, request)
+        found = await memory.search_partition(search_index, request)
         is_known = search_index.scoring.known_model
         for each in found.memories:
             known[str(each.id)] = each.similarity if is_known else None
 
-    await memory.served(find)
+    await memory.repeat_if_retired(find)
     for id_ in new:
         known.pop(id_, None)
     if not known:
         return ()
 
     def compare() -> tuple[SimilarMemory, ...]:
-        storage = memory.storage
-        with storage.read(*key) as reads:
-            now = storage.expiry_clock.now()
+        with memory.reading(key) as (reads, now):
             rows = reads.find_many(*key, list(known), now, memory.rights)
         found = []
         for row in in_slices(list(filter(_is_statement, rows))):
@@ -159,7 +158,7 @@ async def similar_to(
             for score, _, row, says in found[:_SHOWN]
         )
 
-    return await Join(memory.search_index.partitions.submit_scan(key, compare))
+    return await Join(memory.threads.long(key, compare))
 
 
 def _is_statement(row: Row) -> bool:
@@ -171,9 +170,9 @@ def conflicts_of(
     runtime: Runtime, key: Key, most: int, scope: str = "user"
 ) -> list[Conflict]:
     """Return pairs of a user's statements that may contradict each other."""
-    storage, index = runtime.storage, runtime.search_index
-    with storage.read(*key) as reads:
-        stored = reads.facts_of(*key, storage.expiry_clock.now())
+    index = runtime.search_index
+    with runtime.reading(key) as (reads, now):
+        stored = reads.facts_of(*key, now)
     seen = [
         entry
         for entry in in_slices(stored)
@@ -421,7 +420,7 @@ def give_own_vectors(
 
 
 class Writes(Searches):
-    """Adds memories to one open file."""
+    """Adds memories to one open file, and searches the file."""
 
     @observed("add_session", stored_count)
     async def add_session(
@@ -488,7 +487,7 @@ class Writes(Searches):
             self.key(app_name, user_id, request.scope, write=False)
         scope = call_metadata(metadata, app_name, user_id)
         raw = one_or_more(memories, "memories")
-        given = await self.read_through(entry_drafts, raw, scope, self.limits)
+        given = await self.parse_items(entry_drafts, raw, scope, self.limits)
         if vectors is not None:
             give_own_vectors(given, vectors, self.search_index.model)
         request = request._replace(requested_by=(app_name, user_id))
@@ -523,24 +522,27 @@ class Writes(Searches):
         self, key: tuple[str, str], events: list[Any], session_id: str
     ) -> list[Any]:
         """Return the valid events; delete those that a rewind removed."""
-        parted = await self.read_through(parted_by_rewind, events)
+        parted = await self.parse_items(parted_by_rewind, events)
         await self.take_back(key, memory_ids(parted.taken_back, session_id))
         return parted.counted
 
     async def take_back(self, key: tuple[str, str], ids: Sequence[str]) -> None:
         """Delete stored turns that a rewind of the session removed."""
-        if not ids:
-            return
+        if ids:
+            await self.delete(DeleteMemories(*key, ids, rights=self.rights))
+
+    async def delete(self, job: DeleteMemories) -> Change:
+        """Delete memories, and drop the cached embeddings of the user's texts."""
         embedding = self.search_index.embedding
         if embedding is not None:
-            embedding.forget_texts(*key)
-        await Join(self.storage.submit(DeleteMemories(*key, ids, rights=self.rights)))
+            embedding.forget_texts(job.app, job.user)
+        return await Join(self.storage.submit(job))
 
     async def _turns(
         self, raw_turns: list[Any], session_id: str | None, scope: CallMetadata
     ) -> GivenTurns:
         scope = scope._replace(include=self.include)
-        return await self.read_through(
+        return await self.parse_items(
             turns_of, raw_turns, session_id, scope, self.limits
         )
 
@@ -659,43 +661,36 @@ class Writes(Searches):
             )
         return Written(list(change.ids), {**job.left_out}, job.edited, job.folded)
 
-    async def _aligned(self, items: list[Any], written: Written) -> AddedIds:
-        try:
-            return await self.read_through(aligned, items, written)
-        except ClosedError:  # the memories are stored, but the service was closed
-            return aligned(items, written)
-
-
-# The memory of one open file: `Writes` and `Searches` over the same runtime.
-
-
-class WritesAndSearches(Writes):
-    """Adds memories to one open file, and searches the file."""
-
     def restricted(self, rights: Rights) -> RestrictedRuntime:
         """Return the file for callers with fewer rights."""
         return _kind_of(type(self))(self, rights)
+
+    async def _aligned(self, items: list[Any], written: Written) -> AddedIds:
+        try:
+            return await self.parse_items(aligned, items, written)
+        except ClosedError:  # the memories are stored, but the service was closed
+            return aligned(items, written)
 
 
 # An open file as callers with fewer rights see it.
 
 
-def _kind_of(kind: type[WritesAndSearches]) -> type[RestrictedRuntime]:
+def _kind_of(kind: type[Writes]) -> type[RestrictedRuntime]:
     """Return the class that restricts a class and keeps what that class overrides."""
     if issubclass(kind, RestrictedRuntime):
         return kind
-    if kind is WritesAndSearches:
+    if kind is Writes:
         return RestrictedRuntime
     return type(f"Restricted{kind.__name__}", (RestrictedRuntime, kind), {})
 
 
-class RestrictedRuntime(WritesAndSearches):
+class RestrictedRuntime(Writes):
     """The operations of an open file, under rights.
 
     All state is that of the open file, also after a fork or a change of its model.
     """
 
-    def __init__(self, whole: WritesAndSearches, rights: Rights) -> None:
+    def __init__(self, whole: Writes, rights: Rights) -> None:
         """Restrict an open file."""
         self._whole = whole
         self.rights = whole.rights.with_limits_of(rights)

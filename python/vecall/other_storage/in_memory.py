@@ -30,7 +30,7 @@ from vecall.index.embedding import EmbeddingQueue
 from vecall.lexical.tokenizer import has_word
 from vecall.operations.options import checked_group
 from vecall.operations.searches import SearchArguments
-from vecall.operations.writes import WritesAndSearches
+from vecall.operations.writes import Writes
 from vecall.ranking.options import COSINE_ALONE, Ranking
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import (
@@ -215,7 +215,7 @@ def _row_test_of_filter(condition: Filter, now: float) -> Callable[[Row], bool]:
     return passes
 
 
-class _MatchingMemory(WritesAndSearches):
+class _MatchingMemory(Writes):
     """A memory whose searches match texts."""
 
     matching = staticmethod(by_substring)

@@ -49,8 +49,7 @@ from vecall.ingest.passages import each_draft
 from vecall.lexical import content_words
 from vecall.lexical.tokenizer import has_word
 from vecall.limits import Limits
-from vecall.operations.corrections import chosen_ids
-from vecall.operations.searches import Match, near_best
+from vecall.operations.stored_memories import Match, chosen_ids, near_best
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import Ranking
 from vecall.search.searcher import checked_query_vector, entry_from_row

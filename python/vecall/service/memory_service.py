@@ -36,9 +36,7 @@ from vecall.operations.consolidation import (
     ConsolidationRequest,
     Consolidator,
     Fold,
-    checked_consolidating,
 )
-from vecall.operations.corrections import Corrections
 from vecall.operations.items import ItemOperations
 from vecall.operations.options import (
     StorageOptions,
@@ -50,9 +48,10 @@ from vecall.operations.options import (
     known_options,
     warn_of_raw_turns,
 )
-from vecall.operations.searches import Reads, SearchArguments
+from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.writes import WriteRequest, WritesAndSearches, fact_request
+from vecall.operations.stored_memories import StoredMemories
+from vecall.operations.writes import WriteRequest, Writes, fact_request
 from vecall.protocols import BaseMemoryService
 from vecall.ranking.options import Ranking
 from vecall.search.searcher import SearchOptions
@@ -83,6 +82,7 @@ from vecall.types import (
     Unset,
     without_unset,
 )
+from vecall.validation import checked_owner
 
 
 class MemoryService(ClosesOnExit, BaseMemoryService):
@@ -123,14 +123,13 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         StorageError: The file cannot be opened or written.
     """
 
-    _memory_type = WritesAndSearches
+    _memory_type = Writes
     _warns_of_raw_turns = True
-    _memory: WritesAndSearches
-    _reads: Reads
+    _memory: Writes
     _admin: MemoryAdmin
     _items: Items
     _sessions: SessionObserver
-    _edits: Corrections
+    _stored: StoredMemories
     _consolidator: Consolidator
     _whole: MemoryService | None = None  # of a restricted memory: what it restricts
 
@@ -171,9 +170,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             limits=checked_group(limits, Limits, "limits"),
         )
         self._sessions = SessionObserver(self._memory, when, provider)
-        self._consolidator = checked_consolidating(
-            self._memory, self._sessions, consolidation
-        )
+        self._consolidator = Consolidator(self._memory, self._sessions, consolidation)
         self._item_operations = ItemOperations(self._memory)
         self._views: dict[Rights, MemoryService] = {}
         self._share()
@@ -184,14 +181,13 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     def _share(self) -> None:
         """Create the operations without state, and the blocking twin."""
         memory, sessions, merger = self._memory, self._sessions, self._consolidator
-        self._reads = reads = Reads(memory)
-        self._edits = edits = Corrections(memory)
+        self._stored = stored = StoredMemories(memory)
         self._work = Admin(memory, sessions, merger)
-        self._admin = admin = MemoryAdmin(self._work, edits)
+        self._admin = admin = MemoryAdmin(self._work, stored)
         self._items = items = Items(self._item_operations)
         # A reference cycle; `after_fork` already makes one.
         self._sync = SyncMemoryService(
-            self, memory, reads, admin.sync, items.sync, sessions, edits, merger
+            self, memory, admin.sync, items.sync, sessions, stored, merger
         )
 
     def __repr__(self) -> str:
@@ -264,7 +260,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             InvalidArgumentError: An invalid name.
         """
-        return UserMemory(self, self._memory.owner(app_name, user_id))
+        return UserMemory(self, checked_owner(app_name, user_id, self._memory.limits))
 
     @property
     def limits(self) -> Limits:
@@ -620,7 +616,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: The user has no memory with this id.
         """
-        return await run_async(self._reads.get(app_name, user_id, memory_id, scope))
+        return await run_async(self._stored.get(app_name, user_id, memory_id, scope))
 
     @bound_as("get_many", "memory_ids")
     async def get_memories(
@@ -648,7 +644,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or id.
         """
         return await run_async(
-            self._reads.get_many(app_name, user_id, memory_ids, scope, include_expired)
+            self._stored.get_many(app_name, user_id, memory_ids, scope, include_expired)
         )
 
     @bound_as("touch", "memory_ids", "ttl")
@@ -681,7 +677,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name, id or TTL; nothing was changed.
         """
         return await run_async(
-            self._reads.touch(app_name, user_id, memory_ids, ttl, scope)
+            self._stored.touch(app_name, user_id, memory_ids, ttl, scope)
         )
 
     @bound_as("mark_used", "memory_ids")
@@ -706,7 +702,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or id; nothing was marked.
             StorageFullError: The disk is full; nothing was marked.
         """
-        return await run_async(self._reads.mark_used(app_name, user_id, memory_ids))
+        return await run_async(self._stored.mark_used(app_name, user_id, memory_ids))
 
     @bound_as("expand_session", "memory_id")
     async def expand_session(
@@ -734,7 +730,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             NotFoundError: The user has no memory with this id.
         """
         return await run_async(
-            self._reads.expand_session(
+            self._stored.expand_session(
                 app_name, user_id, memory_id, turns_before, turns_after
             )
         )
@@ -766,7 +762,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """
         return bool(
             await run_async(
-                self._edits.delete(app_name, user_id, memory_id, scope, if_version)
+                self._stored.delete(app_name, user_id, memory_id, scope, if_version)
             )
         )
 
@@ -794,7 +790,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or id; nothing was deleted.
         """
         return await run_async(
-            self._edits.delete_many(app_name, user_id, memory_ids, scope)
+            self._stored.delete_many(app_name, user_id, memory_ids, scope)
         )
 
     @bound_as("delete_session", "session_id")
@@ -811,7 +807,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             session_id: The session.
         """
         return await run_async(
-            self._edits.delete_session(app_name, user_id, session_id)
+            self._stored.delete_session(app_name, user_id, session_id)
         )
 
     @bound_as("delete_where", "filter")
@@ -833,7 +829,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid filter, or one without a condition.
         """
         return await run_async(
-            self._edits.delete_where(app_name, user_id, filter, scope)
+            self._stored.delete_where(app_name, user_id, filter, scope)
         )
 
     @bound_as("delete_all")
@@ -855,7 +851,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             scope: The scope whose memories are deleted.
         """
         return await run_async(
-            self._edits.delete_user(app_name, user_id, forget, scope)
+            self._stored.delete_user(app_name, user_id, forget, scope)
         )
 
     async def observe_session(
@@ -977,7 +973,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             valid_until=valid_until,
         )
         return await run_async(
-            self._edits.update(
+            self._stored.update(
                 app_name,
                 user_id,
                 memory_id,
@@ -1005,7 +1001,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: The user has no memory with this id.
         """
-        return await run_async(self._edits.history(app_name, user_id, memory_id, scope))
+        return await run_async(
+            self._stored.history(app_name, user_id, memory_id, scope)
+        )
 
     @bound_as("list")
     async def list_memories(
@@ -1043,7 +1041,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name, state, limit or filter.
         """
         return await run_async(
-            self._edits.listed(
+            self._stored.list_page(
                 app_name, user_id, state, cursor, limit, scope, filter, include_expired
             )
         )
@@ -1076,7 +1074,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name, state or filter.
         """
         return await run_async(
-            self._edits.count(app_name, user_id, state, filter, scope, include_expired)
+            self._stored.count(app_name, user_id, state, filter, scope, include_expired)
         )
 
     @bound_as("figures")
@@ -1102,7 +1100,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or state.
         """
         return await run_async(
-            self._edits.figures(app_name, user_id, state, scope, include_expired)
+            self._stored.figures(app_name, user_id, state, scope, include_expired)
         )
 
     @bound_as("list_sessions")
@@ -1138,7 +1136,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or limit.
         """
         return await run_async(
-            self._edits.sessions(
+            self._stored.list_sessions(
                 app_name, user_id, prefix, after, limit, scope, include_expired
             )
         )
@@ -1158,7 +1156,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: The user has no live memory with this id.
         """
-        await run_async(self._edits.archive(app_name, user_id, memory_id, scope))
+        await run_async(self._stored.archive(app_name, user_id, memory_id, scope))
 
     @bound_as("restore", "memory_id")
     async def restore_memory(
@@ -1181,7 +1179,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: The user has no archived memory with this id.
         """
-        return await run_async(self._edits.restore(app_name, user_id, memory_id, scope))
+        return await run_async(
+            self._stored.restore(app_name, user_id, memory_id, scope)
+        )
 
     @bound_as("release", "memory_id")
     async def release_memory(
@@ -1215,7 +1215,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             ConflictError: The memory changed after `updated_at`.
         """
         return await run_async(
-            self._edits.restore(
+            self._stored.restore(
                 app_name, user_id, memory_id, scope, "quarantined", updated_at
             )
         )
@@ -1240,7 +1240,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             InvalidArgumentError: top_k < 1, or an invalid name.
         """
-        return await run_async(self._edits.propose(app_name, user_id, query, top_k))
+        return await run_async(
+            self._stored.propose_forget(app_name, user_id, query, top_k)
+        )
 
     @bound_as("confirm_forget", "token")
     async def confirm_forget(
@@ -1267,7 +1269,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: No id, or one that the proposal lacks. Nothing was
                 deleted, and the token stays valid.
         """
-        return await run_async(self._edits.confirm(app_name, user_id, token, ids))
+        return await run_async(
+            self._stored.confirm_forget(app_name, user_id, token, ids)
+        )
 
     @bound_as("consolidate")
     async def consolidate(
