@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 from vecall.concurrency.executor import freeing_frames
 from vecall.concurrency.join import Join
@@ -29,8 +28,6 @@ from vecall.operations.consolidation import Consolidator
 from vecall.operations.import_export import (
     ImportOptions,
     ImportReviewer,
-    LineSource,
-    LineTarget,
     export,
     import_,
 )
@@ -42,7 +39,6 @@ from vecall.store import (
     MoveVectors,
     PutNextVectors,
     RowWithVector,
-    Storage,
     StorageReads,
     Sweep,
     SwitchModels,
@@ -63,45 +59,42 @@ _LEASE_S = 120.0  # of the process that removes the expired data of users
 _BATCH = 64
 _PAUSE_S = 0.1
 
-Moving = Callable[[Callable[[], bool]], AbstractContextManager[None]]
-"""`Loader.moving` of the search index with the old model."""
 
-
-@dataclass
 class Reembedding:
-    """A migration of a file to another embedding model; `run` performs it.
+    """A migration of an open file to another embedding model; resumable.
 
-    `switched` is called after the new model has become the file's model. When
-    `stopping` is true it stops early; another migration resumes it. The backfill
-    handles rows without a vector, and vectors that are not yet copied to their rows.
+    It stops early when the service is closed. The backfill handles rows without a
+    vector, and vectors that are not yet copied to their rows.
     """
 
-    storage: Storage
-    embedder: Embedder
-    switched: Callable[[EmbeddingModel], None]
-    stopping: Callable[[], bool]
+    def __init__(self, runtime: Runtime, embedder: Embedder) -> None:
+        """Create the migration; `run` performs it."""
+        self._runtime = runtime
+        self._storage = runtime.storage
+        self._embedder = embedder
 
-    def run(self, moving: Moving) -> int:
+    def run(self) -> int:
         """Embed all memories, make the model the file's; return how many were embedded.
 
-        `moving` makes concurrent loads check whether the switch was committed. Between
-        that commit and `switched`, a load finds no vectors of the old model.
+        Concurrent loads check whether the switch was committed. Between that commit
+        and the switch of the runtime, a load finds no vectors of the old model.
         """
-        candidate = model_of(self.embedder)
+        candidate = model_of(self._embedder)
         self._finish_last()
-        model = self.storage.begin_migration(candidate)
+        model = self._storage.begin_migration(candidate)
         if model is None:  # no model before, or the same one: nothing to embed
-            with self.storage.read() as reads:
+            with self._storage.read() as reads:
                 model = reads.active_model()
             assert model is not None
-            self.switched(model)
+            self._runtime.switch(model, self._embedder)
             return 0
         count = 0
-        embedding = EmbeddingQueue(self.embedder)
+        embedding = EmbeddingQueue(self._embedder)
+        moving = self._runtime.search_index.partitions.moving
         try:
             with moving(partial(self._moved, model)):
-                while not self.stopping():
-                    count += self._prepare(embedding, model)
+                while not self._runtime.closed:
+                    count += self._embed_rows(embedding, model)
                     if self._switch(model):
                         break
         finally:
@@ -114,7 +107,7 @@ class Reembedding:
         return self._has(model) and self._switch(model)
 
     def _has(self, model: EmbeddingModel) -> bool:
-        with self.storage.read() as reads:
+        with self._storage.read() as reads:
             return _is_active(reads, model)
 
     def _switch(self, model: EmbeddingModel) -> bool:
@@ -124,9 +117,9 @@ class Reembedding:
             # Runs on the writer's thread. A write that fails because the model has
             # changed finds the new model here, and is repeated.
             if job.done:
-                self.switched(model)
+                self._runtime.switch(model, self._embedder)
 
-        self.storage.submit(job, then).result()
+        self._storage.submit(job, then).result()
         return job.done
 
     def _finish_last(self) -> None:
@@ -135,15 +128,15 @@ class Reembedding:
         Only a crash leaves such vectors: a migration begins when all are moved.
         """
         while True:
-            with self.storage.read() as reads:
+            with self._storage.read() as reads:
                 if not reads.unmoved_vectors():
                     return
-            self.storage.submit(MoveVectors()).result()
+            self._storage.submit(MoveVectors()).result()
 
-    def _prepare(self, embedding: EmbeddingQueue, model: EmbeddingModel) -> int:
+    def _embed_rows(self, embedding: EmbeddingQueue, model: EmbeddingModel) -> int:
         count = 0
         # None: all is done, or another process has finished the migration.
-        while not self.stopping() and (work := self._next(model)) is not None:
+        while not self._runtime.closed and (work := self._next_rows(model)) is not None:
             rows, cursor, claimed = work
             try:
                 vectors: list[bytes | None] = []
@@ -153,25 +146,25 @@ class Reembedding:
                     )
                 if rows or cursor is not None:
                     job = PutNextVectors(model.id, rows, vectors, cursor)
-                    self.storage.submit(job).result()
+                    self._storage.submit(job).result()
             finally:
                 self._release(claimed)
             count += len(rows)
         return count
 
-    def _next(
+    def _next_rows(
         self, model: EmbeddingModel
     ) -> tuple[list[RowWithVector], int | None, list[int]] | None:
         """Return rows to embed, the new cursor, and the numbers of claimed rows."""
-        with self.storage.read() as reads:
+        with self._storage.read() as reads:
             if _is_active(reads, model):
                 return None
             reads.require_migrating(model.id)
-            if self.storage.claims is None:
+            if self._storage.claims is None:
                 rows, cursor = reads.to_be_embedded(_BATCH)
                 return (rows, cursor, []) if rows or cursor is not None else None
         try:
-            claimed = self.storage.claims.rows_to_embed(model.id, _BATCH, _LEASE_S)
+            claimed = self._storage.claims.rows_to_embed(model.id, _BATCH, _LEASE_S)
         except ConflictError:
             if self._has(model):
                 return None
@@ -184,9 +177,9 @@ class Reembedding:
 
     def _release(self, claimed: list[int]) -> None:
         """Let other processes claim those of the rows that are not done."""
-        if claimed and self.storage.claims is not None:
+        if claimed and self._storage.claims is not None:
             with suppress(VecallError):  # the claim ends with its lease
-                self.storage.claims.release_rows(claimed)
+                self._storage.claims.release_rows(claimed)
 
 
 def _is_active(reads: StorageReads, model: EmbeddingModel) -> bool:
@@ -219,8 +212,7 @@ class Admin:
     @observed("run_due", int)
     async def run_due(self) -> int:
         """Run all work that is due; return the number of deleted memories."""
-        self._runtime.check_whole()
-        self._runtime.check_writable()
+        self._runtime.check_whole(write=True)
         await self._sessions.run_due()
         cleared = await self.sweep()
         await self._consolidator.run_plan()
@@ -234,7 +226,7 @@ class Admin:
     async def sweep(self) -> int:
         """Delete expired memories; return the number deleted."""
         cleared = 0
-        scan = self._runtime.search_index.partitions.submit_scan
+        scan = self._runtime.threads.long
         claims = self._runtime.storage.claims
         if claims is None:
             for app, user in await self._runtime.read_storage(
@@ -256,9 +248,9 @@ class Admin:
         cleared = 0
         while True:
             job = Sweep(app, user, _SWEEP_BATCH)
-            change: Change = await Join(self._runtime.storage.submit(job))
-            cleared += len(change.removed)
-            if len(change.removed) < _SWEEP_BATCH:
+            removed = (await Join(self._runtime.storage.submit(job))).removed
+            cleared += len(removed)
+            if len(removed) < _SWEEP_BATCH:
                 return cleared
 
     # Work on the whole file.
@@ -266,8 +258,7 @@ class Admin:
     @observed("purge", int)
     async def purge(self) -> int:
         """Rewrite the file without the deleted data; return the freed bytes."""
-        self._runtime.check_whole()
-        self._runtime.check_writable()
+        self._runtime.check_whole(write=True)
         return await Join(self._submit(self._runtime.storage.maintenance.purge))
 
     @observed("backup")
@@ -275,7 +266,7 @@ class Admin:
         """Copy the file while it is in use."""
         self._runtime.check_whole()
         backup = self._runtime.storage.maintenance.backup
-        await Join(self._submit(backup, _target(path)))
+        await Join(self._submit(backup, _checked_path(path)))
 
     @observed("export", int)
     async def export_jsonl(
@@ -294,15 +285,12 @@ class Admin:
         runtime.rights.require_all_tiers()
         if user_id is None:
             runtime.rights.require_review()
-        if user_id is not None and app_name is None:
-            raise InvalidArgumentError("app_name: is needed where user_id is given")
-        names = ["-" if name is None else name for name in (app_name, user_id)]
-        runtime.key(*names, write=False)
+        self._check_owner(app_name, user_id, write=False)
         return await Join(
             self._submit(
                 export,
                 runtime.storage,
-                path if takes_lines(path) else _target(path),
+                _path_or_stream(path, "write"),
                 vectors=vectors,
                 app=app_name,
                 user=user_id,
@@ -314,28 +302,32 @@ class Admin:
     async def import_jsonl(self, path: object, how: ImportOptions) -> Imported:
         """Import the output of `export_jsonl`."""
         runtime = self._runtime
-        runtime.check_whole()
-        runtime.check_writable()
+        runtime.check_whole(write=True)
         for name in ("vectors", "restore", "gate"):
             checked_bool(getattr(how, name), name)
-        if how.user is not None and how.app is None:
-            raise InvalidArgumentError("app_name: is needed where user_id is given")
-        if how.app is not None:
-            user = "-" if how.user is None else how.user
-            runtime.key(how.app, user, write=True)
+        self._check_owner(how.app, how.user, write=True)
         if how.gate and runtime.gate.is_open:
             raise ConfigError("gate: this memory service has no on_write")
         return await Join(
             self._submit(
                 import_,
                 runtime.storage,
-                path if has_lines(path) else _target(path),
+                _path_or_stream(path, "readline"),
                 runtime.limits,
                 runtime.quota,
                 how,
                 ImportReviewer(runtime.gate) if how.gate else None,
             )
         )
+
+    def _check_owner(
+        self, app_name: str | None, user_id: str | None, *, write: bool
+    ) -> None:
+        """Check the names to which an export or import is confined, if any."""
+        if user_id is not None and app_name is None:
+            raise InvalidArgumentError("app_name: is needed where user_id is given")
+        names = ["-" if name is None else name for name in (app_name, user_id)]
+        self._runtime.key(*names, write=write)
 
     @observed("reembed", int)
     async def reembed(self, new_embedder: EmbedderLike) -> int:
@@ -345,17 +337,13 @@ class Admin:
             raise ConfigError("embedder: expected the one to move to")
         if not can_embed(embedder):
             raise ConfigError("embedder: must compute vectors, unlike CallerVectors")
-        self._runtime.check_whole()
-        self._runtime.check_writable()
+        self._runtime.check_whole(write=True)
         self._runtime.check_embedder(embedder)
         return await Join(self._submit(self._reembed, embedder))
 
     def _reembed(self, embedder: Embedder) -> int:
         runtime = self._runtime
-        switched = partial(runtime.switch, embedder=embedder)
-        storage, moving = runtime.storage, runtime.search_index.partitions.moving
-        move = Reembedding(storage, embedder, switched, lambda: runtime.closed)
-        count = move.run(moving)
+        count = Reembedding(runtime, embedder).run()
         if not runtime.closed:  # what was stored without a model
             filling = runtime.backfill()
             filling.wait()
@@ -367,12 +355,15 @@ class Admin:
         """Return counts over the whole file."""
         runtime = self._runtime
         runtime.check_whole()
-        search_index = runtime.search_index
-        scan = search_index.partitions.submit_scan(None, self._totals)
-        counts: dict[str, Any] = await Join(scan)
+
+        def read() -> dict[str, Any]:
+            with runtime.reading(None) as (reads, _):
+                counts = reads.totals()
+            return {**counts, **runtime.storage.maintenance.sizes()}
+
         return {
-            **counts,
-            "loaded_users": len(search_index.engine),
+            **await Join(runtime.threads.long(None, read)),
+            "loaded_users": len(runtime.search_index.engine),
             "loaded_bytes": sum(index.partitions.nbytes for index in runtime.servings),
             "loaded_item_bytes": runtime.item_cache.nbytes,
             "cached_text_bytes": sum(index.cache.nbytes for index in runtime.servings),
@@ -391,12 +382,6 @@ class Admin:
         if runtime.is_automatic:
             why = why_words_only(runtime.file_model, read_only=runtime.read_only)
         return why or "the service has no embedder"
-
-    def _totals(self) -> dict[str, Any]:
-        storage = self._runtime.storage
-        with storage.read() as reads:
-            counts = reads.totals()
-        return {**counts, **storage.maintenance.sizes()}
 
     @observed("list_apps")
     async def list_apps(
@@ -450,21 +435,16 @@ class Admin:
             raise ClosedError("the memory service is closed") from None
 
 
-def takes_lines(target: object) -> TypeGuard[LineTarget]:
-    """Return whether a target is a stream to write to, not the path of a file."""
-    return callable(getattr(target, "write", None))
+def _path_or_stream(path: Any, method: str) -> Any:
+    """Return an object that has a method as it is, and else the path of a file."""
+    return path if callable(getattr(path, method, None)) else _checked_path(path)
 
 
-def has_lines(source: object) -> TypeGuard[LineSource]:
-    """Return whether a source is a stream to read from, not the path of a file."""
-    return callable(getattr(source, "readline", None))
-
-
-def _target(path: object) -> Path:
-    target = check_path(path)
-    if target is None:
+def _checked_path(path: object) -> Path:
+    checked = check_path(path)
+    if checked is None:
         raise ConfigError("path: expected the name of a file")
-    return target
+    return checked
 
 
 def _pause(reads: StorageReads, now: float) -> float | None:

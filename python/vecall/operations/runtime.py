@@ -559,10 +559,12 @@ class Runtime:
             raise ClosedError("the memory service is closed") from None
         return await Join(future)
 
-    def check_whole(self) -> None:
-        """Raise RightsError if the rights hide memories, ClosedError if closed."""
+    def check_whole(self, *, write: bool = False) -> None:
+        """Check the access to all memories of the file."""
         self.check_open()
         self.rights.require_all()
+        if write:
+            self.check_writable()
 
     def check_embedder(self, embedder: Embedder) -> None:
         """Raise ConfigError if the file cannot be migrated to an embedder."""
