@@ -26,8 +26,9 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
+from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import watching
-from vecall.errors import ClosedError, ReentrantCallError
+from vecall.errors import ClosedError, ReentrantCallError, VecallError
 
 # Futures and thread pools that stay usable after an interrupt, such as Ctrl-C.
 #
@@ -227,6 +228,40 @@ class PluginExecutor:
             return running[0]
         except RuntimeError:
             raise ClosedError("the memory service is closed") from None
+
+    async def call(
+        self,
+        function: Callable[[], Any],
+        *,
+        concurrent: bool,
+        name: str,
+        failed: type[VecallError],
+        nested: str,
+        passed: type[VecallError] = ClosedError,
+    ) -> Any:
+        """Return what a function returns; `run` calls it.
+
+        Args:
+            function: The function.
+            concurrent: Whether it is a coroutine function.
+            name: What messages call it.
+            failed: The class of the error to raise if it fails.
+            nested: What it did, for the message, if it called its own service.
+            passed: Errors to raise as they are.
+
+        Raises:
+            ReentrantCallError: The caller is itself a function of this executor.
+        """
+        self.refuse_nested()
+        try:
+            return await Join(self.run(function, concurrent=concurrent))
+        except ReentrantCallError:
+            raise failed(f"{name} {nested}") from None
+        except passed:
+            raise
+        except Exception as error:
+            # The error's message may contain a memory's text; its type does not.
+            raise failed(f"{name} failed with {type(error).__name__}") from None
 
     def close(self) -> None:
         """Finish the calls in progress and end the threads. Idempotent."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
+Paced = Callable[[Iterable[T]], Iterator[T]]
+"""Iterates over items: `in_slices`, or `iter` on an event loop."""
 
 _SLICE_S = 0.001
 _SHORT_SLICE_S = 0.00025  # of work that gives way to busy threads

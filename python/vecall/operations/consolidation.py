@@ -392,7 +392,7 @@ class Consolidator:
         app, user = key
         scan = self._memory.threads.long
         events = await Join(scan(key, _memories_as_turns, rows))
-        summaries = await self._observing.summaries(
+        summaries = await self._observing.summarizing.summaries(
             provider,
             {"app_name": app, "user_id": user, "id": session or "-", "events": events},
         )

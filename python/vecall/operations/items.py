@@ -7,9 +7,9 @@ import math
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from vecall.concurrency.join import Join, in_event_loop
-from vecall.concurrency.time_slices import in_slices
+from vecall.concurrency.time_slices import Paced, in_slices
 from vecall.errors import (
     DimensionError,
     EmbeddingMismatchError,
@@ -96,19 +96,14 @@ def parsed(row: ItemRow) -> Any:
     return parsed_value(row.value, row.pieces)
 
 
-def items_of(rows: Iterable[ItemRow | None], now: float) -> list[Item | None]:
-    """Return the items of rows; None where there is no row."""
-    return [None if row is None else item_of(row, now) for row in rows]
-
-
 def item_of(
-    row: ItemRow, now: float, score: float | None = None, value: Any = ...
+    row: ItemRow, now: float, score: float | None = None, *, value: Any
 ) -> Item:
-    """Return the item of a row."""
+    """Return the item of a row; its value is `parsed`."""
     return Item(
         decode_namespace(row.ns),
         row.key,
-        parsed(row) if value is ... else value,
+        value,
         row.version,
         row.created_at,
         row.updated_at,
@@ -133,6 +128,8 @@ def require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
 # Refreshes the TTL of items that are read, without a reader waiting for a write.
 
 Key = tuple[str, str]
+Names = tuple[str, str | None]
+"""A range of namespaces, from the first to before the second."""
 
 _TOUCH_S = 1.0  # an expiry is moved at most this often
 _READ_S = 60.0  # no read takes longer
@@ -294,16 +291,16 @@ class ItemOperations:
         given = checked_list(operations, "operations", "Put and Drop")
         if embedder is not None:
             check_embedder(embedder)
-        batch = await self._checked(given)
+        batch = await self._check_batch(given)
         if not batch.operations:
             return []
         job = WriteItems(*key, batch.operations, batch.dim, embedder)
         await Join(self._runtime.storage.submit(job))
         if ItemDrop in map(type, job.operations):
-            self._free(job)
+            self._free_vectors(job)
         return job.versions
 
-    def _free(self, job: WriteItems) -> None:
+    def _free_vectors(self, job: WriteItems) -> None:
         """Free the vectors of the deleted items."""
         deleted = [
             (drop.namespace, drop.key, version)
@@ -326,20 +323,19 @@ class ItemOperations:
         threads = self._runtime.threads
         is_page = len(places) <= _READ_AT_ONCE
         run: Any = threads.short if is_page else partial(threads.long, key)
-        rows = self._read(key, places, pieces=False) if is_fast else []
+        rows = self._read_rows(key, places, pieces=False) if is_fast else []
         is_small = is_fast and not _any_large(rows)
         if not is_small:
-            rows = await self._on(run, self._read, key, places)
-        if is_page:
-            now = self._now()
-            if refresh:
-                self._refresh(key, [row for row in rows if row is not None], now)
+            rows = await self._run_off_loop(run, self._read_rows, key, places)
+        if is_page and (is_small or not _any_large(rows)):
             size = sum(len(row.value) for row in rows if row)
-            if size <= _INLINE_CHARACTERS and (is_small or not _any_large(rows)):
-                return items_of(rows, now)
-        return await self._on(run, self._items, key, rows, refresh and not is_page)
+            if size <= _INLINE_CHARACTERS:
+                return self._make_items(key, rows, refresh)
+        return await self._run_off_loop(
+            run, self._make_items, key, rows, refresh, in_slices
+        )
 
-    async def _checked(self, given: list[Any]) -> ItemBatch:
+    async def _check_batch(self, given: list[Any]) -> ItemBatch:
         """Return checked operations; an event loop checks few and small ones."""
         runtime = self._runtime
         if not in_event_loop() or len(given) > INLINE_PARSE_LIMIT:
@@ -348,17 +344,25 @@ class ItemOperations:
             return checked_batch(given, runtime.limits, most=_INLINE_WRITTEN)
         except TooLongError:
             short, limits = runtime.threads.short, runtime.limits
-            return await self._on(short, checked_batch, given, limits, in_slices)
+            return await self._run_off_loop(
+                short, checked_batch, given, limits, in_slices
+            )
 
-    def _items(
-        self, key: Key, rows: Sequence[ItemRow | None], refresh: bool
+    def _make_items(
+        self,
+        key: Key,
+        rows: Sequence[ItemRow | None],
+        refresh: bool,
+        paced: Paced[ItemRow | None] = iter,
     ) -> list[Item | None]:
         now = self._now()
         if refresh:
             self._refresh(key, [row for row in rows if row is not None], now)
-        return items_of(in_slices(rows), now)
+        return [
+            item_of(row, now, value=parsed(row)) if row else None for row in paced(rows)
+        ]
 
-    async def _on(
+    async def _run_off_loop(
         self, run: Callable[..., Future[T]], work: Callable[..., T], *args: Any
     ) -> T:
         """Read on another thread if an event loop waits, else on the caller's."""
@@ -366,7 +370,7 @@ class ItemOperations:
             return work(*args)
         return await Join(run(work, *args))
 
-    def _read(
+    def _read_rows(
         self, key: Key, places: Sequence[tuple[str, str]], pieces: bool = True
     ) -> list[ItemRow | None]:
         storage = self._runtime.storage
@@ -415,9 +419,9 @@ class ItemOperations:
             query = given[0] / np.linalg.norm(given[0].astype(np.float64))
         is_page = query is None and test is None
         threads = self._runtime.threads
-        found: list[tuple[float | None, ItemRow, Any]] = await self._on(
+        found: list[tuple[float | None, ItemRow, Any]] = await self._run_off_loop(
             threads.short if is_page else partial(threads.long, key),
-            self._find,
+            self._find_rows,
             key,
             labels,
             None if query is None else query.astype(np.float32),
@@ -430,12 +434,12 @@ class ItemOperations:
         is_more = len(found) > most + skipped
         found = found[skipped : skipped + most]
         if len(found) <= _READ_AT_ONCE:
-            return self._found(key, found, refresh, is_more)
-        return await self._on(
-            partial(threads.long, key), self._found, key, found, refresh, is_more
+            return self._make_page(key, found, refresh, is_more)
+        return await self._run_off_loop(
+            partial(threads.long, key), self._make_page, key, found, refresh, is_more
         )
 
-    def _found(
+    def _make_page(
         self,
         key: Key,
         found: Sequence[tuple[float | None, ItemRow, Any]],
@@ -446,14 +450,15 @@ class ItemOperations:
         if refresh:
             self._refresh(key, [row for _, row, _ in found], now)
         items = [
-            item_of(row, now, score, value) for score, row, value in in_slices(found)
+            item_of(row, now, score, value=value)
+            for score, row, value in in_slices(found)
         ]
         if not is_more:
             return Page(items)
         score, last, _ = found[-1]
         return Page(items, Place(score, last.version).cursor)
 
-    def _find(
+    def _find_rows(
         self,
         key: Key,
         labels: Sequence[str],
@@ -480,7 +485,12 @@ class ItemOperations:
 
         found: list[tuple[float | None, ItemRow, Any]] = []
         is_unscored = after is not None and after.score is None
-        with self._reading(key, query is not None) as (reads, state, search):
+        held: AbstractContextManager[Any] = nullcontext()
+        if query is not None:
+            keep = self._runtime.search_index.partitions.keep_to_budget
+            held = self._runtime.item_cache.held(key, keep)
+        with held as search, self._runtime.storage.read(*key) as reads:
+            state = reads.item_state(*key)
             if state is None:
                 return []
             if search is not None and state.dim:
@@ -502,35 +512,41 @@ class ItemOperations:
                             break
         return found
 
+    async def _read_below(
+        self,
+        key: Key,
+        namespace: object,
+        read: Callable[[StorageReads, int, Names], T],
+    ) -> T | None:
+        """Read a namespace and all below it; None if there never was an item.
+
+        `read` gets the reads, the number of the partition, and the range of names.
+        """
+        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
+
+        def work() -> T | None:
+            with self._runtime.storage.read(*key) as reads:
+                state = reads.item_state(*key)
+                if state is None:
+                    return None
+                return read(reads, state.part, namespace_range(labels))
+
+        return await self._run_off_loop(partial(self._runtime.threads.long, key), work)
+
     @observed("items_find", len)
     async def find_all(
         self, app: str, user: str, namespace: object, where: object
     ) -> list[Item]:
         """Return all items of a namespace and below it, of one state."""
         key = self._key(app, user, write=False)
-        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = compiled(where)
 
-        def work(reads: StorageReads, state: ItemState) -> list[Item]:
+        def read(reads: StorageReads, part: int, names: Names) -> list[Item]:
             now = self._now()
-            found = self._matching(reads, state, key, labels, test)
-            return [item_of(row, now, None, value) for row, value in found]
+            found = self._matching(key, test, reads, part, names)
+            return [item_of(row, now, value=value) for row, value in found]
 
-        return await self._scanned(key, work) or []
-
-    @contextmanager
-    def _reading(
-        self, key: Key, searches: bool
-    ) -> Iterator[tuple[StorageReads, ItemState | None, Any]]:
-        storage = self._runtime.storage
-        if not searches:
-            with storage.read(*key) as reads:
-                yield reads, reads.item_state(*key), None
-            return
-        keep = self._runtime.search_index.partitions.keep_to_budget
-        held = self._runtime.item_cache.held(key, keep)
-        with held as search, storage.read(*key) as reads:
-            yield reads, reads.item_state(*key), search
+        return await self._read_below(key, namespace, read) or []
 
     @observed("items_namespaces", len)
     async def namespaces(
@@ -538,41 +554,26 @@ class ItemOperations:
     ) -> list[tuple[str, ...]]:
         """Return the namespaces that have items."""
         key = self._key(app, user, write=False)
-        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
 
-        def names(reads: StorageReads, state: ItemState) -> list[tuple[str, ...]]:
-            low, high = namespace_range(labels)
-            found = reads.item_namespaces(state.part, low, high, self._now())
+        def read(reads: StorageReads, part: int, names: Names) -> list[tuple[str, ...]]:
+            found = reads.item_namespaces(part, *names, self._now())
             return [decode_namespace(name) for name in in_slices(found)]
 
-        return await self._scanned(key, names) or []
-
-    async def _scanned(
-        self, key: Key, read: Callable[[StorageReads, ItemState], T]
-    ) -> T | None:
-        """Read what a user has; None if there never was an item."""
-
-        def work() -> T | None:
-            with self._runtime.storage.read(*key) as reads:
-                state = reads.item_state(*key)
-                return None if state is None else read(reads, state)
-
-        return await self._on(partial(self._runtime.threads.long, key), work)
+        return await self._read_below(key, namespace, read) or []
 
     @observed("items_count", int)
     async def count(self, app: str, user: str, namespace: object, where: object) -> int:
         """Return the number of items in a namespace and all below it."""
         key = self._key(app, user, write=False)
-        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = compiled(where)
 
-        def count(reads: StorageReads, state: ItemState) -> int:
+        def read(reads: StorageReads, part: int, names: Names) -> int:
             if where:
-                return sum(1 for _ in self._matching(reads, state, key, labels, test))
-            low, high = namespace_range(labels)  # None and {} are met by every item
-            return reads.count_items(state.part, low, high, self._now())
+                return sum(1 for _ in self._matching(key, test, reads, part, names))
+            # None and {} are met by every item.
+            return reads.count_items(part, *names, self._now())
 
-        return await self._scanned(key, count) or 0
+        return await self._read_below(key, namespace, read) or 0
 
     @observed("items_delete", int)
     async def delete(
@@ -580,14 +581,12 @@ class ItemOperations:
     ) -> int:
         """Delete the items of a namespace and all below it; return their number."""
         key = self._key(app, user, write=True)
-        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = compiled(where)
 
-        def matching(reads: StorageReads, state: ItemState) -> list[ItemRow]:
-            found = self._matching(reads, state, key, labels, test)
-            return [row for row, _ in found]
+        def read(reads: StorageReads, part: int, names: Names) -> list[ItemRow]:
+            return [row for row, _ in self._matching(key, test, reads, part, names)]
 
-        rows = await self._scanned(key, matching) or []
+        rows = await self._read_below(key, namespace, read) or []
         gone = 0
         for start in range(0, len(rows), _DROPS_AT_ONCE):
             drops = [
@@ -596,22 +595,16 @@ class ItemOperations:
             ]
             job = WriteItems(*key, drops)
             await Join(self._runtime.storage.submit(job))
-            self._free(job)
+            self._free_vectors(job)
             gone += sum(version > 0 for version in job.versions)
         return gone
 
     def _matching(
-        self,
-        reads: StorageReads,
-        state: ItemState,
-        key: Key,
-        labels: Sequence[str],
-        test: Test,
+        self, key: Key, test: Test, reads: StorageReads, part: int, names: Names
     ) -> Iterator[tuple[ItemRow, Any]]:
-        """Yield the items that pass a test, with their values."""
+        """Yield the items in a range of namespaces that pass a test, with values."""
         now = self._now()
-        newest = reads.newest_items(state.part, *namespace_range(labels))
-        for row in in_slices(newest):
+        for row in in_slices(reads.newest_items(part, *names)):
             if self._current(key, row, now):
                 value = parsed(row)
                 if test(value):

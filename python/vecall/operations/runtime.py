@@ -24,7 +24,6 @@ from vecall.errors import (
     ClosedError,
     ConfigError,
     ReadOnlyError,
-    ReentrantCallError,
     WriteHookError,
     WriteRejectedError,
 )
@@ -91,12 +90,6 @@ def keep_inherited(*parts: object) -> None:
 _log = logging.getLogger("vecall")
 
 
-_NESTED = (
-    "on_write called its own memory service, which calls on_write; write from outside "
-    "the hook, or to another service"
-)
-
-
 class WriteReviewer:
     """The write hook of a service, and the thread that calls it."""
 
@@ -152,19 +145,17 @@ class WriteReviewer:
             memory = replace(entry_from_draft(draft), scope=scope)
             return hook(PendingWrite(app, user, memory))
 
-        self._thread.refuse_nested()
         concurrent = is_async(hook)
-        work = partial(_all_async if concurrent else _collect_verdicts, judge, drafts)
-        try:
-            verdicts = await Join(self._thread.run(work, concurrent=concurrent))
-        except ClosedError:
-            raise
-        except ReentrantCallError:
-            raise WriteHookError(_NESTED) from None
-        except Exception as error:
-            # The error's message may contain the memory's text; its type does not.
-            msg = f"on_write failed with {type(error).__name__}"
-            raise WriteHookError(msg) from None
+        verdicts = await self._thread.call(
+            partial(
+                _await_verdicts if concurrent else _collect_verdicts, judge, drafts
+            ),
+            concurrent=concurrent,
+            name="on_write",
+            failed=WriteHookError,
+            nested="called its own memory service, which calls on_write; write from "
+            "outside the hook, or to another service",
+        )
         results = [
             _apply_verdict(draft, verdict, explicit=explicit)
             for draft, verdict in zip(drafts, verdicts, strict=True)
@@ -192,12 +183,12 @@ def _collect_verdicts(judge: Judge, drafts: Iterable[Draft]) -> Any:
     for draft in waiting:
         verdict = judge(draft)
         if isinstance(verdict, Awaitable):
-            return _all_async(judge, waiting, [*verdicts, verdict])
+            return _await_verdicts(judge, waiting, [*verdicts, verdict])
         verdicts.append(verdict)
     return verdicts
 
 
-async def _all_async(
+async def _await_verdicts(
     judge: Judge, drafts: Iterable[Draft], before: Iterable[object] = ()
 ) -> list[object]:
     each = chain(before, map(judge, drafts))

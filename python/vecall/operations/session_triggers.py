@@ -6,15 +6,15 @@ import copy
 import json
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
-from vecall.concurrency.time_slices import in_slices
+from vecall.concurrency.time_slices import Paced, in_slices
 from vecall.content import text_parts
 from vecall.embedders.base import is_async
 from vecall.errors import (
@@ -22,7 +22,6 @@ from vecall.errors import (
     ClosedError,
     ConfigError,
     ConflictError,
-    ReentrantCallError,
     SummaryError,
     VecallError,
 )
@@ -51,10 +50,6 @@ from vecall.validation import check_name
 
 # Buffered turns: their JSON form, and the drafts made of them.
 
-
-T = TypeVar("T")
-Paced = Callable[[Iterable[T]], Iterator[T]]
-"""Iterates over items and yields to other threads."""
 
 _SAME = {
     "id": "event",
@@ -169,33 +164,32 @@ def is_held(turn: BufferedTurn) -> bool:
     return "quarantined" in turn.event
 
 
-def is_covered(turn: BufferedTurn, summary: SessionSummary, *, precedes: bool) -> bool:
-    """Whether a compaction summarizes a turn; `precedes` decides without a time."""
-    time, end = turn.event.get("timestamp"), summary.end_timestamp
-    if "content" not in turn.event:
-        return False
-    return precedes if time is None or end is None else bool(time <= end)
+def first_compaction(
+    turns: Sequence[BufferedTurn], session: str
+) -> tuple[list[Draft], list[BufferedTurn]] | None:
+    """Return the drafts of the first compaction, and the turns that these replace.
 
-
-class FirstCompaction(NamedTuple):
-    """The first compaction: its summary, and itself with the turns that it covers."""
-
-    summary: SessionSummary
-    turns: list[BufferedTurn]
-
-
-def first_compaction(turns: Sequence[BufferedTurn]) -> FirstCompaction | None:
-    """Return the first compaction with its turns; quarantined turns stay buffered."""
+    The turns are the compaction and those that it summarizes: up to its end, or before
+    it where the times do not tell. Quarantined turns stay buffered.
+    """
     for place, turn in enumerate(turns):
         summary = compaction_of(turn.event)
-        if summary is not None:
-            covered = [
-                other
-                for at, other in enumerate(turns)
-                if not is_held(other)
-                and is_covered(other, summary, precedes=at < place)
-            ]
-            return FirstCompaction(summary, [turn, *covered])
+        if summary is None:
+            continue
+        replaced, end = [turn], summary.end_timestamp
+        for at, other in enumerate(turns):
+            time = other.event.get("timestamp")
+            precedes = at < place if time is None or end is None else time <= end
+            if precedes and "content" in other.event and not is_held(other):
+                replaced.append(other)
+        drafts = summary_drafts(
+            [summary],
+            session,
+            [turn.id],
+            source="compaction",
+            trust=None,  # the sources of a compaction are unknown
+        )
+        return drafts, replaced
     return None
 
 
@@ -274,23 +268,15 @@ class SummarizerCalls:
         self, provider: SummaryProvider, session: dict[str, Any]
     ) -> list[SessionSummary]:
         """Call a summarizer off the event loop; return its summaries."""
-        self.refuse_nested()
-        work = partial(provider.get_summaries, session)
-        try:
-            found = await Join(
-                self._thread.run(work, concurrent=is_async(provider.get_summaries))
-            )
-        except ReentrantCallError:
-            raise SummaryError(
-                "the summarizer called its own memory service where that asks the "
-                "summarizer; it can only call another service"
-            ) from None
-        except VecallError:
-            raise
-        except Exception as error:
-            # The error's message may contain the session's text; its type does not.
-            msg = f"the summarizer failed with {type(error).__name__}"
-            raise SummaryError(msg) from None
+        found = await self._thread.call(
+            partial(provider.get_summaries, session),
+            concurrent=is_async(provider.get_summaries),
+            name="the summarizer",
+            failed=SummaryError,
+            nested="called its own memory service where that asks the summarizer; it "
+            "can only call another service",
+            passed=VecallError,
+        )
         return checked_summaries(found)
 
 
@@ -347,7 +333,7 @@ class SessionObserver:
     @observed("observe_session", len)
     async def observe(self, session: object) -> list[str]:
         """Buffer the new turns of a session; return the ids of memories made now."""
-        due, parts = await self._read(session)
+        due, parts = await self._read_session(session)
         delay, count = None, None
         if isinstance(self.trigger, Inactivity):
             delay = self.trigger.inactivity_ms / 1000
@@ -355,7 +341,7 @@ class SessionObserver:
             count = self.trigger.message_count
         await self._buffer(due, parts, delay=delay, count=count)
         if isinstance(self.trigger, Compaction):
-            return await self._compacted(due)
+            return await self._remember_compactions(due)
         return []
 
     async def add_session(
@@ -384,17 +370,16 @@ class SessionObserver:
         The new turns of `session` are buffered first. Without it, the names tell which.
         """
         if session is not None:
-            due, parts = await self._read(session)
+            due, parts = await self._read_session(session)
             await self._buffer(due, parts, ends=True)
         else:
             memory = self._memory
             key = memory.key(app_name, user_id, write=True)  # type: ignore[arg-type]
             id_ = check_name(session_id, "session_id", memory.limits)
             due = DueSession(*key, id_)
-        made = []
-        if isinstance(self.trigger, Compaction):
-            made = await self._compacted(due)
-        return made + await self._flush(due)
+        is_by_compaction = isinstance(self.trigger, Compaction)
+        made = await self._remember_compactions(due) if is_by_compaction else []
+        return made + await self._remember_all(due)
 
     async def run_due(self) -> int:
         """Make memories of the sessions that are due; return the number of sessions."""
@@ -406,9 +391,9 @@ class SessionObserver:
                 None, lambda reads, now: reads.due_sessions(now), short=True
             )
             listed.reverse()
-        while (session := await self._claimed(listed)) is not None:
+        while (session := await self._claim_next(listed)) is not None:
             try:
-                await self._flush(session)
+                await self._remember_all(session)
                 consumed_turns += 1
             except ClosedError:
                 raise
@@ -422,7 +407,7 @@ class SessionObserver:
                     await Join(memory.storage.submit(later))
         return consumed_turns
 
-    async def _claimed(self, listed: list[DueSession]) -> DueSession | None:
+    async def _claim_next(self, listed: list[DueSession]) -> DueSession | None:
         """Claim a due session for this process; None if none is left.
 
         A storage without claims takes it from the end of `listed`.
@@ -430,15 +415,15 @@ class SessionObserver:
         storage = self._memory.storage
         if storage.claims is not None:
             claim = partial(storage.claims.session, _LEASE_S)
-            return await Join(self._memory.search_index.partitions.submit(claim))
+            return await Join(self._memory.threads.short(claim))
         while listed:
             session = listed.pop()
-            claimed = await Join(storage.submit(ClaimSession(*session, _LEASE_S)))
-            if claimed.ids:
+            claiming = storage.submit(ClaimSession(*session, _LEASE_S))
+            if (await Join(claiming)).ids:
                 return session
         return None
 
-    async def _read(self, session: object) -> tuple[DueSession, list[_Part]]:
+    async def _read_session(self, session: object) -> tuple[DueSession, list[_Part]]:
         """Return the keys of a session, and its turns and compactions in order."""
         memory = self._memory
         memory.check_open()
@@ -464,8 +449,8 @@ class SessionObserver:
         """Store the new turns in the buffer. Most calls have none."""
         if not any(drafts or summary for drafts, summary in parts):
             return
-        submit = self._memory.search_index.partitions.submit
-        new, drafts = await Join(submit(self._new, due, parts))
+        threads = self._memory.threads
+        new, drafts = await Join(threads.short(self._find_new, due, parts))
         if not new:
             return
         reviewed = await self._memory.gate.review(due.app, due.user, drafts)
@@ -477,7 +462,7 @@ class SessionObserver:
         await Join(self._memory.storage.submit(keep))
         self.on_buffered()
 
-    def _new(
+    def _find_new(
         self, due: DueSession, parts: list[_Part]
     ) -> tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]:
         """Return the new turns and compactions by id, and drafts to review.
@@ -510,30 +495,22 @@ class SessionObserver:
         ]
         return new, drafts
 
-    async def _buffered(self, due: DueSession) -> list[BufferedTurn]:
+    async def _buffered_turns(self, due: DueSession) -> list[BufferedTurn]:
         return await self._memory.read_storage(
             (due.app, due.user), lambda reads, _: reads.buffered_turns(*due), short=True
         )
 
-    async def _compacted(self, due: DueSession) -> list[str]:
+    async def _remember_compactions(self, due: DueSession) -> list[str]:
         """Store compactions as memories; remove the turns that they summarize."""
         made: list[str] = []
-        while (found := first_compaction(await self._buffered(due))) is not None:
-            summary, (compaction, *_) = found.summary, found.turns
-            drafts = summary_drafts(
-                [summary],
-                due.session,
-                [compaction.id],
-                source="compaction",
-                trust=None,  # the sources of a compaction are unknown
-            )
+        while found := first_compaction(await self._buffered_turns(due), due.session):
             with suppress(ConflictError):  # another process made this memory
-                made += await self._remember(due, drafts, found.turns)
+                made += await self._remember(due, *found)
         return made
 
-    async def _flush(self, due: DueSession) -> list[str]:
+    async def _remember_all(self, due: DueSession) -> list[str]:
         """Make memories of all buffered turns of a session."""
-        while turns := await self._buffered(due):
+        while turns := await self._buffered_turns(due):
             if self.summarizer is None:
                 drafts = await self._memory.parse_items(drafts_of, turns, due.session)
             else:
@@ -552,9 +529,3 @@ class SessionObserver:
             reviewed=reviewed, consumed_turns=(due.session, [turn.id for turn in turns])
         )
         return await self._memory.add_drafts(due.app, due.user, drafts, request)
-
-    async def summaries(
-        self, provider: SummaryProvider, session: dict[str, Any]
-    ) -> list[SessionSummary]:
-        """Call a summarizer off the event loop; see `SummarizerCalls.summaries`."""
-        return await self.summarizing.summaries(provider, session)

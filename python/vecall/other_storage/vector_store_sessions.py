@@ -19,7 +19,6 @@ from vecall.content import as_list, one_or_more
 from vecall.errors import ClosedError, LimitExceededError
 from vecall.ingest.drafts import SessionHead, events_of, session_head, turns_of
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
-from vecall.ingest.passages import summary_drafts
 from vecall.limits import Compaction, Inactivity, Limits, MessageCount, Trigger
 from vecall.operations.session_triggers import (
     SummarizerCalls,
@@ -449,16 +448,10 @@ class VectorStoreSessions:
     async def _flush_turns(self, due: DueSession, compactions_only: bool) -> list[str]:
         made: list[str] = []
         if isinstance(self.trigger, Compaction):
-            while found := first_compaction(self.waiting.turns(due)):
-                drafts = summary_drafts(
-                    [found.summary],
-                    due.session,
-                    [found.turns[0].id],
-                    source="compaction",
-                    trust=None,  # the sources of the summary are unknown
-                )
+            while found := first_compaction(self.waiting.turns(due), due.session):
+                drafts, replaced = found
                 made += await self._remember_drafts(
-                    due, drafts, [turn.id for turn in found.turns]
+                    due, drafts, [turn.id for turn in replaced]
                 )
         if compactions_only:
             return made
