@@ -407,7 +407,9 @@ class Consolidator:
             if left <= 0:
                 return [], 0  # a memory expired during the summary
             drafts = [replace(draft, ttl=left) for draft in drafts]
-        written = await self._memory.added(*key, drafts, WriteRequest(folds=folds))
+        written = await self._memory.write_drafts(
+            key, drafts, WriteRequest(folds=folds)
+        )
         return written.ids, written.folded
 
     async def run_plan(self) -> int:

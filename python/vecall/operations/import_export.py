@@ -157,7 +157,7 @@ class ImportReviewer:
         drafts = [_line_draft(kind, values) for kind, values in lines]
         present = [draft for draft in drafts if draft is not None]
         scope = "shared" if app == SHARED_APP else "app" if user == APP_WIDE else "user"
-        work = self._gate.review_each(app, user, present, scope=scope)
+        work = self._gate.review_each((app, user), present, scope)
         verdicts = iter(self._context.run(run_sync, work))
         passed: list[tuple[str, dict[str, Any]]] = []
         for (kind, values), draft in zip(lines, drafts, strict=True):

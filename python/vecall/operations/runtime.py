@@ -68,6 +68,8 @@ from vecall.validation import (
     partition_key,
 )
 
+Key = tuple[str, str]
+
 _reopening = threading.Lock()  # of forked children, which reopen their parent's file
 _inherited: list[object] = []  # objects of the parent process; never closed here
 
@@ -102,18 +104,10 @@ class WriteReviewer:
         self._thread = PluginExecutor("vecall-hook")
 
     async def review(
-        self,
-        app: str,
-        user: str,
-        drafts: list[Draft],
-        *,
-        scope: str = "user",
-        explicit: bool = False,
+        self, key: Key, drafts: list[Draft], scope: str = "user", explicit: bool = False
     ) -> list[Draft]:
         """Return the drafts that the hook accepts, changed by it; see `review_each`."""
-        results = await self.review_each(
-            app, user, drafts, scope=scope, explicit=explicit
-        )
+        results = await self.review_each(key, drafts, scope, explicit)
         if results is drafts:
             return drafts
         turns = {draft.passage_of for draft in drafts}
@@ -125,13 +119,7 @@ class WriteReviewer:
         return each_draft(passed)
 
     async def review_each(
-        self,
-        app: str,
-        user: str,
-        drafts: list[Draft],
-        *,
-        scope: str = "user",
-        explicit: bool = False,
+        self, key: Key, drafts: list[Draft], scope: str, explicit: bool = False
     ) -> Sequence[Draft | None]:
         """Return each draft with the hook's changes; None for a rejected one.
 
@@ -143,7 +131,7 @@ class WriteReviewer:
 
         def judge(draft: Draft) -> object:
             memory = replace(entry_from_draft(draft), scope=scope)
-            return hook(PendingWrite(app, user, memory))
+            return hook(PendingWrite(*key, memory))
 
         concurrent = is_async(hook)
         verdicts = await self._thread.call(
@@ -488,7 +476,7 @@ class Runtime:
 
     @contextmanager
     def reading(
-        self, key: tuple[str, str] | None, *, expired: bool = False
+        self, key: Key | None, *, expired: bool = False
     ) -> Iterator[tuple[StorageReads, float]]:
         """Read a committed state; yield also the time by which memories expire.
 
@@ -499,7 +487,7 @@ class Runtime:
 
     async def read_storage(
         self,
-        key: tuple[str, str] | None,
+        key: Key | None,
         read: Callable[[StorageReads, float], T],
         *,
         expired: bool = False,
@@ -517,7 +505,7 @@ class Runtime:
 
     async def page_of_names(
         self,
-        key: tuple[str, str] | None,
+        key: Key | None,
         given: tuple[object, object, object],
         read: Callable[[StorageReads, float, str, str, int], list[T]],
         name: Callable[[T], str],
@@ -562,7 +550,7 @@ class Runtime:
 
     def key(
         self, app_name: str, user_id: str, scope: object = "user", *, write: bool
-    ) -> tuple[str, str]:
+    ) -> Key:
         """Return the key of a partition; check the access to it."""
         self.check_open()
         if write:

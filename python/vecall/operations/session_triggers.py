@@ -26,6 +26,7 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.ingest.drafts import require_some, session_head
+from vecall.ingest.fields import CallMetadata
 from vecall.ingest.passages import SUMMARY, each_draft, lowest_trust, summary_drafts
 from vecall.limits import Compaction, Inactivity, MessageCount, Trigger
 from vecall.operations.writes import WriteRequest, Writes
@@ -428,13 +429,16 @@ class SessionObserver:
         memory = self._memory
         memory.check_open()
         head = session_head(session, memory.limits)
-        due = DueSession(*memory.key(head.app, head.user, write=True), head.id)
-        counted = await memory.counted((due.app, due.user), head.events, head.id)
+        key = memory.key(head.app, head.user, write=True)
+        counted = await memory.drop_rewound(key, head.events, head.id)
         parts = await memory.parse_items(parted_by_compaction, counted)
+        scope = CallMetadata({}, app=head.app, user=head.user)
         read = [
-            (await memory.read_turns(each, head), summary) for each, summary in parts
+            ((await memory.parse_turns(each, head.id, scope)).given, summary)
+            for each, summary in parts
         ]
         require_some([item for given, _ in read for item in given])
+        due = DueSession(*key, head.id)
         return due, [(each_draft(given), summary) for given, summary in read]
 
     async def _buffer(
@@ -453,7 +457,7 @@ class SessionObserver:
         new, drafts = await Join(threads.short(self._find_new, due, parts))
         if not new:
             return
-        reviewed = await self._memory.gate.review(due.app, due.user, drafts)
+        reviewed = await self._memory.gate.review((due.app, due.user), drafts)
         ids = {id_ for id_, _ in new}  # a text that the hook made too long has more
         new += [(draft.id, draft) for draft in reviewed if draft.id not in ids]
         turns = await self._memory.parse_items(events_of, new, reviewed)
@@ -528,4 +532,6 @@ class SessionObserver:
         request = WriteRequest(
             reviewed=reviewed, consumed_turns=(due.session, [turn.id for turn in turns])
         )
-        return await self._memory.add_drafts(due.app, due.user, drafts, request)
+        return (
+            await self._memory.write_drafts((due.app, due.user), drafts, request)
+        ).ids

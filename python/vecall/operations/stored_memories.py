@@ -290,8 +290,8 @@ class StoredMemories:
                     "[0.0, ...]"
                 )
             seen = row.updated_at if version is None else version
-            written = await memory.added(
-                *key, [draft], request._replace(if_version=seen)
+            written = await memory.write_drafts(
+                key, [draft], request._replace(if_version=seen)
             )
             if written.edited is None:  # it was deleted meanwhile
                 raise NotFoundError(_NO_MEMORY)

@@ -29,11 +29,9 @@ from vecall.errors import (
     ReadOnlyError,
 )
 from vecall.filters.rights import Rights
-from vecall.index.embedding import embedded_text
+from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.ingest.drafts import (
-    Given,
     GivenTurns,
-    SessionHead,
     Written,
     aligned,
     entry_drafts,
@@ -65,7 +63,6 @@ from vecall.store import (
     ForgottenKeyError,
     Row,
     RowWithVector,
-    Storage,
 )
 from vecall.telemetry import observed
 from vecall.types import AddedIds, Conflict, LeftOutReason, SimilarMemory
@@ -311,57 +308,6 @@ def checked_version(version: object) -> float | None:
 _AT_ONCE = 1_024  # texts per batch: blocks the event loop for less than 1 ms
 
 
-class Looked(NamedTuple):
-    """What a look-up found: whether the key was used, and the partition, if known."""
-
-    is_repeat: bool
-    part: int | None
-
-
-async def give_vectors(
-    search_index: SearchIndex,
-    storage: Storage,
-    app: str,
-    user: str,
-    drafts: Sequence[Draft],
-    restore: bool,
-    again: bool,
-    key: str | None,
-) -> Looked:
-    """Set `vec` of each draft that the write stores with a new text or author.
-
-    The vector comes from the file if the file has one for the same text and author.
-    Otherwise the embedder computes it. `restore` includes memories that were deleted or
-    overwritten by a correction, `again` deleted facts. If the idempotency key was used
-    before, nothing is embedded.
-    """
-    assert search_index.embedding is not None
-    assert search_index.model is not None
-    model = search_index.model.id
-
-    loaded = search_index.partitions.version_of((app, user))
-    part = None if loaded is None else loaded[0]
-
-    def look() -> tuple[Looked, dict[str, list[Draft]]]:
-        ids = [draft.id for draft in drafts]
-        texts = [(draft.hash, draft.author) for draft in in_slices(drafts)]
-        asked = DraftLookup(app, user, ids, texts, model, key, part)
-        known = storage.lookup_existing(asked)
-        if known is None:
-            return Looked(True, part), {}
-        return Looked(False, known.part), _to_embed(known, drafts, restore, again)
-
-    looked, new = await Join(search_index.partitions.submit(look))
-    texts = list(new)
-    for start in range(0, len(texts), _AT_ONCE):
-        batch = texts[start : start + _AT_ONCE]
-        vectors = await search_index.embedding.embed_texts(app, user, batch)
-        for text, vec in zip(batch, vectors, strict=True):
-            for draft in new[text]:
-                draft.vec = vec
-    return looked
-
-
 def _to_embed(
     known: ExistingMemories, drafts: Sequence[Draft], restore: bool, again: bool
 ) -> dict[str, list[Draft]]:
@@ -457,17 +403,17 @@ class Writes(Searches):
 
     async def _add_turns(
         self,
-        key: tuple[str, str],
+        key: Key,
         raw: list[Any],
         session_id: str | None,
         scope: CallMetadata,
         request: WriteRequest,
     ) -> AddedIds:
-        turns = await self._turns(raw, session_id, scope)
+        turns = await self.parse_turns(raw, session_id, scope)
         require_some(turns.given)
-        await self.take_back(key, turns.taken_back)
-        written = await self.added(*key, turns.drafts, request)
-        return await self._aligned(turns.given, written)
+        await self._take_back(key, turns.taken_back)
+        written = await self.write_drafts(key, turns.drafts, request)
+        return await self._align_ids(turns.given, written)
 
     @observed("add_entries", stored_count)
     async def add_entries(
@@ -497,8 +443,8 @@ class Writes(Searches):
         if similar and len(given) > MOST_COMPARED:
             msg = f"similar: expected at most {MOST_COMPARED} memories in the call"
             raise InvalidArgumentError(msg)
-        written = await self.added(*key, drafts, request)
-        added = await self._aligned(given, written)
+        written = await self.write_drafts(key, drafts, request)
+        added = await self._align_ids(given, written)
         if similar:
             new = {draft.id for draft in drafts}
             added.similar = tuple(
@@ -513,20 +459,15 @@ class Writes(Searches):
             )
         return added
 
-    async def read_turns(self, raw_turns: list[Any], head: SessionHead) -> list[Given]:
-        """Return the drafts of turns; the caller has removed rewound turns."""
-        scope = CallMetadata({}, app=head.app, user=head.user)
-        return (await self._turns(raw_turns, head.id, scope)).given
-
-    async def counted(
-        self, key: tuple[str, str], events: list[Any], session_id: str
+    async def drop_rewound(
+        self, key: Key, events: list[Any], session_id: str
     ) -> list[Any]:
         """Return the valid events; delete those that a rewind removed."""
         parted = await self.parse_items(parted_by_rewind, events)
-        await self.take_back(key, memory_ids(parted.taken_back, session_id))
+        await self._take_back(key, memory_ids(parted.taken_back, session_id))
         return parted.counted
 
-    async def take_back(self, key: tuple[str, str], ids: Sequence[str]) -> None:
+    async def _take_back(self, key: Key, ids: Sequence[str]) -> None:
         """Delete stored turns that a rewind of the session removed."""
         if ids:
             await self.delete(DeleteMemories(*key, ids, rights=self.rights))
@@ -538,22 +479,17 @@ class Writes(Searches):
             embedding.forget_texts(job.app, job.user)
         return await Join(self.storage.submit(job))
 
-    async def _turns(
+    async def parse_turns(
         self, raw_turns: list[Any], session_id: str | None, scope: CallMetadata
     ) -> GivenTurns:
+        """Return the drafts of turns."""
         scope = scope._replace(include=self.include)
         return await self.parse_items(
             turns_of, raw_turns, session_id, scope, self.limits
         )
 
-    async def add_drafts(
-        self, app: str, user: str, drafts: list[Draft], request: WriteRequest
-    ) -> list[str]:
-        """Review, embed and write drafts; return the ids of the stored memories."""
-        return (await self.added(app, user, drafts, request)).ids
-
-    async def added(
-        self, app: str, user: str, drafts: list[Draft], request: WriteRequest
+    async def write_drafts(
+        self, key: Key, drafts: list[Draft], request: WriteRequest
     ) -> Written:
         """Review, embed and write drafts; return what was written."""
         checked_bool(request.restore, "restore")
@@ -563,9 +499,9 @@ class Writes(Searches):
         if not (request.reviewed or self.gate.is_open):
             proposed = drafts
             drafts = await self.gate.review(
-                *(request.requested_by or (app, user)),
+                request.requested_by or key,
                 drafts,
-                scope=request.scope,
+                request.scope,
                 explicit=request.consumed_turns is None and not request.folds,
             )
             if drafts is not proposed:
@@ -573,21 +509,16 @@ class Writes(Searches):
                 refused = {
                     draft.id: "rejected" for draft in proposed if draft.id not in passed
                 }
-        if (
-            not drafts
-            and request.replace_session is None
-            and request.consumed_turns is None
-        ):
+        consumes = request.replace_session is not None or request.consumed_turns
+        if not drafts and not consumes:
             return Written([], refused)
         while True:
             with self.begin_use() as search_index:
                 try:
-                    written = await self._write(
-                        search_index, app, user, drafts, request
+                    written = await self._embed_and_write(
+                        search_index, key, drafts, request
                     )
-                    if not refused:
-                        return written
-                    return written._replace(left_out={**refused, **written.left_out})
+                    break
                 except EmbeddingMismatchError:
                     if search_index is self.search_index or any(
                         draft.has_own_vector for draft in drafts
@@ -596,12 +527,14 @@ class Writes(Searches):
             # The model of the file changed during the write: embed again.
             for draft in drafts:
                 draft.vec = None
+        if not refused:
+            return written
+        return written._replace(left_out={**refused, **written.left_out})
 
-    async def _write(
+    async def _embed_and_write(
         self,
         search_index: SearchIndex,
-        app: str,
-        user: str,
+        key: Key,
         drafts: list[Draft],
         request: WriteRequest,
         *,
@@ -613,30 +546,12 @@ class Writes(Searches):
         may have expired when the transaction runs. Then the write is repeated without
         `trusting`.
         """
-        loaded = search_index.partitions.version_of((app, user))
-        looked = Looked(False, None if loaded is None else loaded[0])
-        model = None
-        embedding = search_index.embedding
-        if embedding is not None and search_index.model is not None:
-            model = search_index.model.id
-        if embedding is not None and model is not None and embedding.can_embed:
-            # A restored turn may have another text than its correction in the file.
-            embed_all = request.restore or request.corrects
-            looked = await give_vectors(
-                search_index,
-                self.storage,
-                app,
-                user,
-                drafts,
-                embed_all,
-                request.restore_facts,
-                request.idempotency_key if trusting else None,
-            )
+        loaded = search_index.partitions.version_of(key)
+        embedding, model = search_index.embedding, search_index.model
         job = AddMemories(
-            app,
-            user,
+            *key,
             drafts,
-            model,
+            None if embedding is None or model is None else model.id,
             request.restore,
             request.replace_session,
             request.idempotency_key,
@@ -647,25 +562,67 @@ class Writes(Searches):
             request.consumed_turns,
             request.folds,
             request.restore_facts,
-            looked.is_repeat,
+            False,
             request.if_absent,
             request.if_version,
-            looked.part,
+            None if loaded is None else loaded[0],
             self.rights,
         )
+        if embedding is not None and model is not None and embedding.can_embed:
+            await self._give_vectors(search_index, embedding, job, trusting)
         try:
             change = await Join(self.storage.submit(job))
         except ForgottenKeyError:
-            return await self._write(
-                search_index, app, user, drafts, request, trusting=False
+            return await self._embed_and_write(
+                search_index, key, drafts, request, trusting=False
             )
         return Written(list(change.ids), {**job.left_out}, job.edited, job.folded)
+
+    async def _give_vectors(
+        self,
+        search_index: SearchIndex,
+        embedding: EmbeddingQueue,
+        job: AddMemories,
+        trusting: bool,
+    ) -> None:
+        """Set `vec` of each draft that a job stores with a new text or author.
+
+        The vector comes from the file if the file has one for the same text and author.
+        Otherwise the embedder computes it. Nothing is embedded for a job whose key was
+        used before.
+        """
+
+        def find_unknown() -> dict[str, list[Draft]]:
+            assert job.model is not None
+            ids = [draft.id for draft in job.drafts]
+            texts = [(draft.hash, draft.author) for draft in in_slices(job.drafts)]
+            key = job.key if trusting else None
+            known = self.storage.lookup_existing(
+                DraftLookup(
+                    job.app, job.user, ids, texts, job.model, key, job.likely_part
+                )
+            )
+            if known is None:
+                job.answered = True
+                return {}
+            job.likely_part = known.part
+            # A restored turn may have another text than its correction in the file.
+            return _to_embed(known, job.drafts, job.restore or job.edit, job.again)
+
+        new = await Join(search_index.partitions.submit(find_unknown))
+        texts = list(new)
+        for start in range(0, len(texts), _AT_ONCE):
+            batch = texts[start : start + _AT_ONCE]
+            vectors = await embedding.embed_texts(job.app, job.user, batch)
+            for text, vec in zip(batch, vectors, strict=True):
+                for draft in new[text]:
+                    draft.vec = vec
 
     def restricted(self, rights: Rights) -> RestrictedRuntime:
         """Return the file for callers with fewer rights."""
         return _kind_of(type(self))(self, rights)
 
-    async def _aligned(self, items: list[Any], written: Written) -> AddedIds:
+    async def _align_ids(self, items: list[Any], written: Written) -> AddedIds:
         try:
             return await self.parse_items(aligned, items, written)
         except ClosedError:  # the memories are stored, but the service was closed
