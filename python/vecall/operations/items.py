@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -130,6 +130,8 @@ def require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
 Key = tuple[str, str]
 Names = tuple[str, str | None]
 """A range of namespaces, from the first to before the second."""
+Found = tuple[float | None, ItemRow, Any]
+"""The score of an item, its row and its value."""
 
 _TOUCH_S = 1.0  # an expiry is moved at most this often
 _READ_S = 60.0  # no read takes longer
@@ -401,50 +403,75 @@ class ItemOperations:
         cursor: object = None,
     ) -> Page[Item]:
         """Return a page of the items of a namespace and all below it."""
+        runtime = self._runtime
         key = self._key(app, user, write=False)
-        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
-        test = None if where is None else compiled(where)
+        labels = checked_namespace(namespace, "namespace", runtime.limits)
+        low, high = namespace_range(labels)
+        test = compiled(where)
         most = checked_count(limit, "limit", 1)
         skipped = checked_count(offset, "offset", 0)
+        wanted = most + skipped
         if embedder is not None:
             check_embedder(embedder)
         checked_bool(refresh, "refresh")
         checked_bool(only_with_vector, "only_with_vector")
         after = checked_cursor(cursor, scored=vector is not None)
-        query = None
-        if vector is not None:
-            given = checked_vectors_of(vector, "vector")
-            if len(given) != 1:
-                raise InvalidArgumentError("vector: expected numbers (dim,)")
-            query = given[0] / np.linalg.norm(given[0].astype(np.float64))
-        is_page = query is None and test is None
-        threads = self._runtime.threads
-        found: list[tuple[float | None, ItemRow, Any]] = await self._run_off_loop(
-            threads.short if is_page else partial(threads.long, key),
-            self._find_rows,
-            key,
-            labels,
-            None if query is None else query.astype(np.float32),
-            test,
-            most + skipped,
-            embedder,
-            only_with_vector,
-            after,
-        )
-        is_more = len(found) > most + skipped
-        found = found[skipped : skipped + most]
+        query = _checked_query(vector)
+        keep = runtime.search_index.partitions.keep_to_budget
+        is_scored = query is not None
+        held: Any = runtime.item_cache.held(key, keep) if is_scored else nullcontext()
+
+        def read() -> list[Found]:  # up to `wanted`, and one further if there is one
+            values: dict[int, Any] = {}
+            now = self._now()
+
+            def accepts(row: ItemRow) -> bool:
+                if self._current(key, row, now) is None:
+                    return False
+                value = parsed(row)
+                if not test(value):
+                    return False
+                values[row.rid] = value
+                return True
+
+            found: list[Found] = []
+            with held as search, runtime.storage.read(*key) as reads:
+                state = reads.item_state(*key)
+                if state is None:
+                    return []
+                if search is not None and state.dim:
+                    require_fit(state, query, embedder)
+                    names = search.names(reads, state, low, high)
+                    nearest = search.nearest(
+                        reads, state, names, query, wanted, accepts, _score_of(after)
+                    )
+                    found = [(score, row, values[row.rid]) for score, row in nearest]
+                if len(found) > wanted or (search is not None and only_with_vector):
+                    return found
+                seen = set(values)  # all that have a vector
+                first = min(wanted + 1, _READ_AT_ONCE)
+                before = after.version if after and after.score is None else None
+                newest = reads.newest_items(state.part, low, high, first, before)
+                for row in in_slices(newest):
+                    if row.rid not in seen and accepts(row):
+                        found.append((None, row, values[row.rid]))
+                        if len(found) > wanted:
+                            break
+            return found
+
+        long = partial(runtime.threads.long, key)
+        run: Any = long if is_scored or where is not None else runtime.threads.short
+        found: list[Found] = await self._run_off_loop(run, read)
+        is_more = len(found) > wanted
+        found = found[skipped:wanted]
         if len(found) <= _READ_AT_ONCE:
             return self._make_page(key, found, refresh, is_more)
         return await self._run_off_loop(
-            partial(threads.long, key), self._make_page, key, found, refresh, is_more
+            long, self._make_page, key, found, refresh, is_more
         )
 
     def _make_page(
-        self,
-        key: Key,
-        found: Sequence[tuple[float | None, ItemRow, Any]],
-        refresh: bool,
-        is_more: bool,
+        self, key: Key, found: Sequence[Found], refresh: bool, is_more: bool
     ) -> Page[Item]:
         now = self._now()
         if refresh:
@@ -457,60 +484,6 @@ class ItemOperations:
             return Page(items)
         score, last, _ = found[-1]
         return Page(items, Place(score, last.version).cursor)
-
-    def _find_rows(
-        self,
-        key: Key,
-        labels: Sequence[str],
-        query: Any,
-        test: Test | None,
-        wanted: int,
-        embedder: str | None,
-        only_with_vector: bool,
-        after: Place | None,
-    ) -> list[tuple[float | None, ItemRow, Any]]:
-        """Return up to `wanted` items, and one further if there is one."""
-        low, high = namespace_range(labels)
-        values: dict[int, Any] = {}
-        now = self._now()
-
-        def accepts(row: ItemRow) -> bool:
-            if self._current(key, row, now) is None:
-                return False
-            value = parsed(row)
-            if test is not None and not test(value):
-                return False
-            values[row.rid] = value
-            return True
-
-        found: list[tuple[float | None, ItemRow, Any]] = []
-        is_unscored = after is not None and after.score is None
-        held: AbstractContextManager[Any] = nullcontext()
-        if query is not None:
-            keep = self._runtime.search_index.partitions.keep_to_budget
-            held = self._runtime.item_cache.held(key, keep)
-        with held as search, self._runtime.storage.read(*key) as reads:
-            state = reads.item_state(*key)
-            if state is None:
-                return []
-            if search is not None and state.dim:
-                require_fit(state, query, embedder)
-                names = search.names(reads, state, low, high)
-                nearest = search.nearest(
-                    reads, state, names, query, wanted, accepts, _score_of(after)
-                )
-                found = [(score, row, values[row.rid]) for score, row in nearest]
-            if len(found) <= wanted and not (query is not None and only_with_vector):
-                seen = set(values)  # all that have a vector
-                first = min(wanted + 1, _READ_AT_ONCE)
-                before = after.version if after and is_unscored else None
-                newest = reads.newest_items(state.part, low, high, first, before)
-                for row in in_slices(newest):
-                    if row.rid not in seen and accepts(row):
-                        found.append((None, row, values[row.rid]))
-                        if len(found) > wanted:
-                            break
-        return found
 
     async def _read_below(
         self,
@@ -635,6 +608,17 @@ class ItemOperations:
     def _refresh(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
         if not self._runtime.read_only:
             self._refreshing.refresh(key, rows, now)
+
+
+def _checked_query(vector: object) -> Any:
+    """Return the vector of a query with length 1; None stays None."""
+    if vector is None:
+        return None
+    given = checked_vectors_of(vector, "vector")
+    if len(given) != 1:
+        raise InvalidArgumentError("vector: expected numbers (dim,)")
+    norm = np.linalg.norm(given[0].astype(np.float64))
+    return (given[0] / norm).astype(np.float32)
 
 
 def _score_of(place: Place | None) -> tuple[float, int] | None:
