@@ -311,10 +311,8 @@ class Admin:
         return await Join(
             self._submit(
                 import_,
-                runtime.storage,
+                runtime,
                 _path_or_stream(path, "readline"),
-                runtime.limits,
-                runtime.quota,
                 how,
                 ImportReviewer(runtime.gate) if how.gate else None,
             )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import combinations
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vecall.clock import ttl_seconds
 from vecall.concurrency.join import Join
@@ -22,18 +25,23 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.ingest.passages import SUMMARY, as_one, lowest_trust, summary_drafts
-from vecall.lexical.statements import has_reordered_words, statement_key
+from vecall.lexical import memory_terms
+from vecall.lexical.statements import (
+    PROPOSED,
+    has_reordered_words,
+    likeness,
+    statement_key,
+)
 from vecall.lexical.tokenizer import words
 from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.writes import (
-    BLOCK,
     WriteRequest,
     Writes,
-    conflicts_of,
-    unit_vectors,
+    is_statement,
 )
 from vecall.scalars import exact, make_exact, short_repr
+from vecall.search.searcher import entry_from_row
 from vecall.store import (
     ClaimConsolidation,
     Draft,
@@ -113,6 +121,8 @@ def _said(text: str) -> tuple[str, ...]:
 
 # Finds near-duplicate memories by the cosine of their stored vectors.
 
+_BLOCK = 512  # rows compared at a time: a matrix of 512 x n float32
+
 
 def near_duplicates(
     stored: Sequence[RowWithVector], model: int, threshold: float
@@ -143,12 +153,12 @@ def near_duplicates(
 def _near_duplicate_groups(
     entries: list[RowWithVector], threshold: float
 ) -> list[DuplicateGroup]:
-    vectors = unit_vectors([entry.vec or b"" for entry in entries])
+    vectors = _unit_vectors([entry.vec or b"" for entry in entries])
     order = [tuple(words(few_marks(entry.row.text))) for entry in entries]
     free = np.ones(len(entries), bool)
     found = []
-    for begin in range(0, len(entries), BLOCK):
-        cosines = vectors[begin : begin + BLOCK] @ vectors.T
+    for begin in range(0, len(entries), _BLOCK):
+        cosines = vectors[begin : begin + _BLOCK] @ vectors.T
         for at, near in enumerate(cosines, begin):
             if not free[at]:
                 continue
@@ -169,6 +179,97 @@ def _near_duplicate_groups(
                     )
                 )
     return found
+
+
+# Proposes statements that may contradict each other; changes nothing.
+
+_STATEMENTS = 5_000  # the newest ones that are compared with each other
+_PARTNERS = 10  # a statement is compared with so many others
+_FREQUENT = 50  # a word in more statements selects no pairs
+_LEAST_COSINE = 0.5  # below it no likeness reaches PROPOSED
+
+
+def conflicts_of(memory: Writes, key: Key, most: int, scope: str) -> list[Conflict]:
+    """Return pairs of a user's statements that may contradict each other."""
+    index = memory.search_index
+    with memory.reading(key) as (reads, now):
+        stored = reads.facts_of(*key, now)
+    seen = [
+        entry
+        for entry in in_slices(stored)
+        if is_statement(entry.row) and memory.rights.sees(entry.row.trust, "live")
+    ]
+    seen.sort(key=lambda entry: (entry.row.time, entry.row.rid))
+    seen = seen[-_STATEMENTS:]
+    model = index.model.id if index.model and index.scoring.known_model else None
+    with_vector = [
+        at for at, entry in enumerate(seen) if entry.vec and entry.model == model
+    ]
+    pairs = _pairs_by_vectors(seen, with_vector)
+    if len(with_vector) < len(seen):
+        by_words = _pairs_by_words([entry.row for entry in seen])
+        pairs |= dict.fromkeys(by_words - pairs.keys())
+    found = []
+    for (first, second), cosine in in_slices(list(pairs.items())):
+        earlier, later = seen[first].row, seen[second].row
+        like = likeness(later.text, earlier.text, cosine)
+        if like.score >= PROPOSED:
+            found.append((like.score, later, earlier, like.says))
+    found.sort(key=lambda each: (-each[0], -each[1].time, each[1].id, each[2].id))
+    return [
+        Conflict(
+            entry_from_row(earlier, scope=scope),
+            entry_from_row(later, scope=scope),
+            score,
+            says,
+        )
+        for score, later, earlier, says in found[:most]
+    ]
+
+
+def _pairs_by_vectors(
+    stored: Sequence[RowWithVector], places: Sequence[int]
+) -> dict[tuple[int, int], float | None]:
+    """Return the pairs of each statement with its nearest ones, and their cosines."""
+    found: dict[tuple[int, int], float | None] = {}
+    if len(places) < 2:
+        return found
+    vectors = _unit_vectors([stored[at].vec or b"" for at in places])
+    for begin in range(0, len(places), _BLOCK):
+        cosines = vectors[begin : begin + _BLOCK] @ vectors.T
+        for at, near in in_slices(list(enumerate(cosines, begin))):
+            others = np.flatnonzero(near >= _LEAST_COSINE)
+            for other in others[np.argsort(-near[others])][: _PARTNERS + 1]:
+                if other != at:
+                    first, second = sorted((int(places[at]), int(places[other])))
+                    found[first, second] = float(near[other])
+    return found
+
+
+def _pairs_by_words(rows: Sequence[Row]) -> set[tuple[int, int]]:
+    """Return the pairs of each statement with those that share most words with it."""
+    by_term: defaultdict[int, list[int]] = defaultdict(list)
+    for at, row in in_slices(list(enumerate(rows))):
+        for term in dict.fromkeys(memory_terms(row.text[:1_000], None, None)):
+            by_term[term].append(at)
+    shared: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for places in in_slices(list(by_term.values())):
+        if len(places) <= _FREQUENT:
+            for first, second in combinations(places, 2):
+                shared[first][second] += 1
+                shared[second][first] += 1
+    return {
+        (min(at, other), max(at, other))
+        for at, partners in shared.items()
+        for other, _ in partners.most_common(_PARTNERS)
+    }
+
+
+def _unit_vectors(vectors: list[bytes]) -> NDArray[np.float32]:
+    """Return stored vectors as rows of length 1, or 0."""
+    matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
+    norms = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
+    return np.asarray(matrix / np.where(norms > 0, norms, 1), np.float32)
 
 
 # The schedule and the options of automatic consolidation.

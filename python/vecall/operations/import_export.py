@@ -25,7 +25,7 @@ from vecall.errors import (
 from vecall.ingest.import_validation import LineReader
 from vecall.ingest.passages import SUMMARY
 from vecall.limits import APP_WIDE, SHARED_APP, Limits
-from vecall.operations.runtime import WriteReviewer
+from vecall.operations.runtime import Runtime, WriteReviewer
 from vecall.operations.session_triggers import compaction_event, drafts_of, event_of
 from vecall.scalars import is_utf8
 from vecall.store import (
@@ -35,7 +35,6 @@ from vecall.store import (
     EmbeddingModel,
     ImportLines,
     Storage,
-    UserQuota,
     free_lines,
     require_same,
     stored_object,
@@ -161,18 +160,18 @@ class ImportReviewer:
         verdicts = iter(self._context.run(run_sync, work))
         passed: list[tuple[str, dict[str, Any]]] = []
         for (kind, values), draft in zip(lines, drafts, strict=True):
-            if draft is not None:
-                reviewed = next(verdicts)
-                self.rejected += reviewed is None
-                held = reviewed is not None and reviewed.quarantined
-                self.quarantined += held and not draft.quarantined
-                if reviewed is None and kind == "mem":
-                    self._refused.add(values["id"])
-                if reviewed is None and kind != "told":
-                    continue
-                passed.append((kind, _as_reviewed(kind, values, draft, reviewed)))
-            else:
+            if draft is None:
                 passed.append((kind, values))
+                continue
+            reviewed = next(verdicts)
+            if reviewed is not None:
+                self.quarantined += reviewed.quarantined and not draft.quarantined
+            else:
+                self.rejected += 1
+                if kind == "mem":
+                    self._refused.add(values["id"])
+            if reviewed is not None or kind == "told":
+                passed.append((kind, _as_reviewed(kind, values, draft, reviewed)))
         return [
             (kind, values)
             for kind, values in passed
@@ -280,10 +279,8 @@ class ImportOptions(NamedTuple):
 
 
 def import_(
-    storage: Storage,
+    runtime: Runtime,
     source: Path | LineSource,
-    limits: Limits,
-    quota: UserQuota | None,
     how: ImportOptions,
     gate: ImportReviewer | None,
 ) -> Imported:
@@ -295,6 +292,7 @@ def import_(
     would win against every later change. What comes before a line with an error is
     imported.
     """
+    storage, limits = runtime.storage, runtime.limits
     if isinstance(source, Path):
         storage.maintenance.require_unrelated(source)
         try:
@@ -318,7 +316,7 @@ def import_(
                 except VecallError as error:
                     lines.error = error
                     break
-            job.bounds = quota
+            job.bounds = runtime.quota
             waiting.append(storage.submit(job))  # several jobs share one sync
             if len(waiting) == _JOBS_AHEAD:
                 count += len(waiting.popleft().result().ids)

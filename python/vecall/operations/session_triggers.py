@@ -335,12 +335,7 @@ class SessionObserver:
     async def observe(self, session: object) -> list[str]:
         """Buffer the new turns of a session; return the ids of memories made now."""
         due, parts = await self._read_session(session)
-        delay, count = None, None
-        if isinstance(self.trigger, Inactivity):
-            delay = self.trigger.inactivity_ms / 1000
-        elif isinstance(self.trigger, MessageCount):
-            count = self.trigger.message_count
-        await self._buffer(due, parts, delay=delay, count=count)
+        await self._buffer(due, parts)
         if isinstance(self.trigger, Compaction):
             return await self._remember_compactions(due)
         return []
@@ -382,10 +377,9 @@ class SessionObserver:
         made = await self._remember_compactions(due) if is_by_compaction else []
         return made + await self._remember_all(due)
 
-    async def run_due(self) -> int:
-        """Make memories of the sessions that are due; return the number of sessions."""
+    async def run_due(self) -> None:
+        """Make memories of the sessions that are due."""
         memory = self._memory
-        consumed_turns = 0
         listed: list[DueSession] = []
         if memory.storage.claims is None:
             listed = await memory.read_storage(
@@ -395,7 +389,6 @@ class SessionObserver:
         while (session := await self._claim_next(listed)) is not None:
             try:
                 await self._remember_all(session)
-                consumed_turns += 1
             except ClosedError:
                 raise
             except VecallError as error:
@@ -406,7 +399,6 @@ class SessionObserver:
                 later = PostponeSession(*session, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
                 with suppress(BusyError):  # it stays claimed for a while
                     await Join(memory.storage.submit(later))
-        return consumed_turns
 
     async def _claim_next(self, listed: list[DueSession]) -> DueSession | None:
         """Claim a due session for this process; None if none is left.
@@ -442,15 +434,10 @@ class SessionObserver:
         return due, [(each_draft(given), summary) for given, summary in read]
 
     async def _buffer(
-        self,
-        due: DueSession,
-        parts: list[_Part],
-        *,
-        delay: float | None = None,
-        count: int | None = None,
-        ends: bool = False,
+        self, due: DueSession, parts: list[_Part], *, ends: bool = False
     ) -> None:
         """Store the new turns in the buffer. Most calls have none."""
+        trigger = None if ends else self.trigger
         if not any(drafts or summary for drafts, summary in parts):
             return
         threads = self._memory.threads
@@ -461,6 +448,11 @@ class SessionObserver:
         ids = {id_ for id_, _ in new}  # a text that the hook made too long has more
         new += [(draft.id, draft) for draft in reviewed if draft.id not in ids]
         turns = await self._memory.parse_items(events_of, new, reviewed)
+        delay = count = None
+        if isinstance(trigger, Inactivity):
+            delay = trigger.inactivity_ms / 1000
+        elif isinstance(trigger, MessageCount):
+            count = trigger.message_count
         quota = self._memory.quota
         keep = BufferTurns(*due, turns, delay, count, quota, ends, self._memory.rights)
         await Join(self._memory.storage.submit(keep))

@@ -7,14 +7,11 @@ operations hold no state of an event loop.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vecall.clock import to_seconds
 from vecall.concurrency.join import Join
@@ -44,10 +41,8 @@ from vecall.ingest.drafts import (
 )
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.passages import SUMMARY, each_draft
-from vecall.lexical import memory_terms
-from vecall.lexical.statements import OFFERED, PROPOSED, likeness
+from vecall.lexical.statements import OFFERED, likeness
 from vecall.limits import Limits
-from vecall.operations.runtime import Runtime
 from vecall.operations.searches import ALONE, ALONE_BY_WORDS, Searches
 from vecall.scalars import exact
 from vecall.search.search_index import SearchIndex
@@ -62,31 +57,22 @@ from vecall.store import (
     ExistingMemories,
     ForgottenKeyError,
     Row,
-    RowWithVector,
 )
 from vecall.telemetry import observed
-from vecall.types import AddedIds, Conflict, LeftOutReason, SimilarMemory
+from vecall.types import AddedIds, LeftOutReason, SimilarMemory
 from vecall.validation import check_name, checked_bool
 
-# What statements may replace: shown at a write, and proposed among those stored.
-#
-# Nothing is changed here. Who decides names what a memory `supersedes`.
+# What a new statement may replace. Nothing is changed here: who decides names what a
+# memory `supersedes`.
 
 
 Key = tuple[str, str]
-
-BLOCK = 512
-"""Rows compared at a time: a matrix of 512 x n float32."""
 
 MOST_COMPARED = 100
 """Most memories of a call that are compared with the stored ones."""
 
 _SHOWN = 3
 _CANDIDATES = 20  # turns of chats may be among them
-_STATEMENTS = 5_000  # the newest ones that are compared with each other
-_PARTNERS = 10  # a statement is compared with so many others
-_FREQUENT = 50  # a word in more statements selects no pairs
-_LEAST_COSINE = 0.5  # below it no likeness reaches PROPOSED
 
 
 def give_superseded(drafts: Sequence[Draft], ids: object, limits: Limits) -> None:
@@ -145,7 +131,7 @@ async def similar_to(
         with memory.reading(key) as (reads, now):
             rows = reads.find_many(*key, list(known), now, memory.rights)
         found = []
-        for row in in_slices(list(filter(_is_statement, rows))):
+        for row in in_slices(list(filter(is_statement, rows))):
             like = likeness(draft.text, row.text, known[row.id])
             if like.score >= OFFERED:
                 found.append((like.score, row.time, row, like.says))
@@ -158,94 +144,9 @@ async def similar_to(
     return await Join(memory.threads.long(key, compare))
 
 
-def _is_statement(row: Row) -> bool:
+def is_statement(row: Row) -> bool:
     """Whether a memory can be replaced: a turn was said, and a summary is remade."""
     return row.pos is None and row.kind != SUMMARY
-
-
-def conflicts_of(
-    runtime: Runtime, key: Key, most: int, scope: str = "user"
-) -> list[Conflict]:
-    """Return pairs of a user's statements that may contradict each other."""
-    index = runtime.search_index
-    with runtime.reading(key) as (reads, now):
-        stored = reads.facts_of(*key, now)
-    seen = [
-        entry
-        for entry in in_slices(stored)
-        if _is_statement(entry.row) and runtime.rights.sees(entry.row.trust, "live")
-    ]
-    seen.sort(key=lambda entry: (entry.row.time, entry.row.rid))
-    seen = seen[-_STATEMENTS:]
-    model = index.model.id if index.model and index.scoring.known_model else None
-    with_vector = [
-        at for at, entry in enumerate(seen) if entry.vec and entry.model == model
-    ]
-    pairs = _pairs_by_vectors(seen, with_vector)
-    if len(with_vector) < len(seen):
-        by_words = _pairs_by_words([entry.row for entry in seen])
-        pairs |= dict.fromkeys(by_words - pairs.keys())
-    found = []
-    for (first, second), cosine in in_slices(list(pairs.items())):
-        earlier, later = seen[first].row, seen[second].row
-        like = likeness(later.text, earlier.text, cosine)
-        if like.score >= PROPOSED:
-            found.append((like.score, later, earlier, like.says))
-    found.sort(key=lambda each: (-each[0], -each[1].time, each[1].id, each[2].id))
-    return [
-        Conflict(
-            entry_from_row(earlier, scope=scope),
-            entry_from_row(later, scope=scope),
-            score,
-            says,
-        )
-        for score, later, earlier, says in found[:most]
-    ]
-
-
-def _pairs_by_vectors(
-    stored: Sequence[RowWithVector], places: Sequence[int]
-) -> dict[tuple[int, int], float | None]:
-    """Return the pairs of each statement with its nearest ones, and their cosines."""
-    found: dict[tuple[int, int], float | None] = {}
-    if len(places) < 2:
-        return found
-    vectors = unit_vectors([stored[at].vec or b"" for at in places])
-    for begin in range(0, len(places), BLOCK):
-        cosines = vectors[begin : begin + BLOCK] @ vectors.T
-        for at, near in in_slices(list(enumerate(cosines, begin))):
-            others = np.flatnonzero(near >= _LEAST_COSINE)
-            for other in others[np.argsort(-near[others])][: _PARTNERS + 1]:
-                if other != at:
-                    first, second = sorted((int(places[at]), int(places[other])))
-                    found[first, second] = float(near[other])
-    return found
-
-
-def _pairs_by_words(rows: Sequence[Row]) -> set[tuple[int, int]]:
-    """Return the pairs of each statement with those that share most words with it."""
-    by_term: defaultdict[int, list[int]] = defaultdict(list)
-    for at, row in in_slices(list(enumerate(rows))):
-        for term in dict.fromkeys(memory_terms(row.text[:1_000], None, None)):
-            by_term[term].append(at)
-    shared: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    for places in in_slices(list(by_term.values())):
-        if len(places) <= _FREQUENT:
-            for first, second in combinations(places, 2):
-                shared[first][second] += 1
-                shared[second][first] += 1
-    return {
-        (min(at, other), max(at, other))
-        for at, partners in shared.items()
-        for other, _ in partners.most_common(_PARTNERS)
-    }
-
-
-def unit_vectors(vectors: list[bytes]) -> NDArray[np.float32]:
-    """Return stored vectors as rows of length 1, or 0."""
-    matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
-    norms = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
-    return np.asarray(matrix / np.where(norms > 0, norms, 1), np.float32)
 
 
 # The options of a write: of the caller, and of internal operations.
