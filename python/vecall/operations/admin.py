@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from vecall import store
 from vecall.concurrency.executor import freeing_frames
 from vecall.concurrency.join import Join
 from vecall.embedders import Embedder, why_words_only
@@ -33,16 +34,7 @@ from vecall.operations.import_export import (
 )
 from vecall.operations.runtime import Runtime
 from vecall.operations.session_triggers import SessionObserver
-from vecall.store import (
-    Change,
-    EmbeddingModel,
-    MoveVectors,
-    PutNextVectors,
-    RowWithVector,
-    StorageReads,
-    Sweep,
-    SwitchModels,
-)
+from vecall.store import EmbeddingModel
 from vecall.telemetry import observed
 from vecall.types import AppSummary, Imported, Page, UserSummary
 from vecall.validation import check_path, checked_bool
@@ -111,9 +103,9 @@ class Reembedding:
             return _is_active(reads, model)
 
     def _switch(self, model: EmbeddingModel) -> bool:
-        job = SwitchModels(model)
+        job = store.SwitchModels(model)
 
-        def then(_: Change) -> None:
+        def then(_: store.Change) -> None:
             # Runs on the writer's thread. A write that fails because the model has
             # changed finds the new model here, and is repeated.
             if job.done:
@@ -131,7 +123,7 @@ class Reembedding:
             with self._storage.read() as reads:
                 if not reads.unmoved_vectors():
                     return
-            self._storage.submit(MoveVectors()).result()
+            self._storage.submit(store.MoveVectors()).result()
 
     def _embed_rows(self, embedding: EmbeddingQueue, model: EmbeddingModel) -> int:
         count = 0
@@ -145,7 +137,7 @@ class Reembedding:
                         [embedded_text(row.author, row.text) for row, *_ in rows]
                     )
                 if rows or cursor is not None:
-                    job = PutNextVectors(model.id, rows, vectors, cursor)
+                    job = store.PutNextVectors(model.id, rows, vectors, cursor)
                     self._storage.submit(job).result()
             finally:
                 self._release(claimed)
@@ -154,7 +146,7 @@ class Reembedding:
 
     def _next_rows(
         self, model: EmbeddingModel
-    ) -> tuple[list[RowWithVector], int | None, list[int]] | None:
+    ) -> tuple[list[store.RowWithVector], int | None, list[int]] | None:
         """Return rows to embed, the new cursor, and the numbers of claimed rows."""
         with self._storage.read() as reads:
             if _is_active(reads, model):
@@ -182,7 +174,7 @@ class Reembedding:
                 self._storage.claims.release_rows(claimed)
 
 
-def _is_active(reads: StorageReads, model: EmbeddingModel) -> bool:
+def _is_active(reads: store.StorageReads, model: EmbeddingModel) -> bool:
     active = reads.active_model()
     return active is not None and active.id == model.id
 
@@ -247,7 +239,7 @@ class Admin:
         """Delete a user's expired memories; return the number deleted."""
         cleared = 0
         while True:
-            job = Sweep(app, user, _SWEEP_BATCH)
+            job = store.Sweep(app, user, _SWEEP_BATCH)
             removed = (await Join(self._runtime.storage.submit(job))).removed
             cleared += len(removed)
             if len(removed) < _SWEEP_BATCH:
@@ -445,6 +437,6 @@ def _checked_path(path: object) -> Path:
     return checked
 
 
-def _pause(reads: StorageReads, now: float) -> float | None:
+def _pause(reads: store.StorageReads, now: float) -> float | None:
     due = reads.next_due()
     return None if due is None else due - now

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall import store
 from vecall.clock import ttl_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -42,16 +43,7 @@ from vecall.operations.writes import (
 )
 from vecall.scalars import exact, make_exact, short_repr
 from vecall.search.searcher import entry_from_row
-from vecall.store import (
-    ClaimConsolidation,
-    Draft,
-    MergeMemories,
-    Row,
-    RowWithVector,
-    StorageReads,
-    stored_object,
-    text_hash,
-)
+from vecall.store import Row, RowWithVector
 from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.telemetry import observed
 from vecall.text import few_marks, lazy_pattern, nfc
@@ -473,11 +465,13 @@ class Consolidator:
                 groups = _joined_groups(groups, near)
             named = {id_ for group in groups for id_ in (group.kept, *group.merged)}
             texts = {entry.row.id: entry.row.text for entry in stored}
-            return groups, {id_: text_hash(texts[id_]) for id_ in named}
+            return groups, {id_: store.text_hash(texts[id_]) for id_ in named}
 
         groups, hashes = await Join(memory.threads.long(key, find))
         if not dry and groups:
-            job = MergeMemories(*key, [(g.kept, g.merged) for g in groups], hashes)
+            job = store.MergeMemories(
+                *key, [(g.kept, g.merged) for g in groups], hashes
+            )
             await Join(memory.storage.submit(job))
             groups = [
                 replace(group, merged=ids)
@@ -529,7 +523,7 @@ class Consolidator:
         )
         if last is not None and now - last < pause:
             return 0
-        claimed = await Join(memory.storage.submit(ClaimConsolidation(last, now)))
+        claimed = await Join(memory.storage.submit(store.ClaimConsolidation(last, now)))
         if not claimed.ids:
             return 0  # another process runs the plan
         age = 0.0 if plan.older_than is None else ttl_seconds(plan.older_than)
@@ -575,7 +569,7 @@ def _joined_groups(
 
 
 def _old_groups(
-    reads: StorageReads,
+    reads: store.StorageReads,
     key: Key,
     before: float,
     now: float,
@@ -620,7 +614,9 @@ def _memories_as_turns(rows: list[Row]) -> list[dict[str, Any]]:
             "id": row.event or row.id,
             "author": row.author,
             "timestamp": row.time,
-            "content": row.text if row.content is None else stored_object(row.content),
+            "content": row.text
+            if row.content is None
+            else store.stored_object(row.content),
         }
         for row in in_slices(rows)
     ]
@@ -628,9 +624,9 @@ def _memories_as_turns(rows: list[Row]) -> list[dict[str, Any]]:
 
 def _fold_hashes_and_drafts(
     summaries: list[SessionSummary], session: str | None, rows: list[Row]
-) -> tuple[dict[str, bytes], list[Draft]]:
+) -> tuple[dict[str, bytes], list[store.Draft]]:
     """Return the hash of each memory by id, and the draft that replaces them."""
-    folds = {row.id: text_hash(row.text) for row in in_slices(rows)}
+    folds = {row.id: store.text_hash(row.text) for row in in_slices(rows)}
     drafts = summary_drafts(
         [as_one(summaries, len(rows))],
         session,

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from vecall import store
 from vecall.concurrency.join import run_sync
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import (
@@ -28,17 +29,7 @@ from vecall.limits import APP_WIDE, SHARED_APP, Limits
 from vecall.operations.runtime import Runtime, WriteReviewer
 from vecall.operations.session_triggers import compaction_event, drafts_of, event_of
 from vecall.scalars import is_utf8
-from vecall.store import (
-    BufferedTurn,
-    Change,
-    Draft,
-    EmbeddingModel,
-    ImportLines,
-    Storage,
-    free_lines,
-    require_same,
-    stored_object,
-)
+from vecall.store import Draft, stored_object
 from vecall.summaries import compaction_of
 from vecall.system import open_private
 from vecall.types import Imported
@@ -77,7 +68,7 @@ def _new_file(path: Path) -> Iterator[LineTarget]:
 
 
 def export(
-    storage: Storage,
+    storage: store.Storage,
     target: Path | LineTarget,
     *,
     vectors: bool,
@@ -96,7 +87,7 @@ def export(
             header = {"app": in_app, "user": of_user, "created_at": made}
             _write(file, {"part": header})
             lines = reads.export_lines(part, number)
-            shown = lines if quarantined else free_lines(lines)
+            shown = lines if quarantined else store.free_lines(lines)
             for kind, values in in_slices(shown, gives_way=True):
                 _write(file, {kind: values})
                 count += kind == "mem"
@@ -203,7 +194,9 @@ def _line_draft(kind: str, values: dict[str, Any]) -> Draft | None:
         event = stored_object(values["event"])
         summary = compaction_of(event)
         if "content" in event:
-            return drafts_of([BufferedTurn(values["id"], event)], values["session"])[0]
+            return drafts_of(
+                [store.BufferedTurn(values["id"], event)], values["session"]
+            )[0]
         if summary is not None:
             session = values["session"]
             return Draft(values["id"], summary.summary, session=session, kind=SUMMARY)
@@ -308,7 +301,7 @@ def import_(
         if how.vectors and export_model is not None:
             model = _adopt_or_match_model(storage, export_model)
         count = 0
-        waiting: deque[Future[Change]] = deque()
+        waiting: deque[Future[store.Change]] = deque()
         for job in _import_jobs(lines, reader, model, how):
             if gate is not None:
                 try:
@@ -328,12 +321,14 @@ def import_(
     return Imported(count, gate.rejected, gate.quarantined)
 
 
-def _adopt_or_match_model(storage: Storage, export_model: EmbeddingModel) -> int:
+def _adopt_or_match_model(
+    storage: store.Storage, export_model: store.EmbeddingModel
+) -> int:
     with storage.read() as reads:
         stored = reads.active_model()
     if stored is None:
         stored = storage.adopt_model(export_model)
-    require_same(stored, export_model)
+    store.require_same(stored, export_model)
     return stored.id
 
 
@@ -382,7 +377,7 @@ class _Lines:
 
 def _import_jobs(
     lines: _Lines, reader: LineReader, model: int | None, how: ImportOptions
-) -> Iterator[ImportLines]:
+) -> Iterator[store.ImportLines]:
     part: dict[str, Any] | None = None
     batch: list[tuple[str, dict[str, Any]]] = []
     size = 0
@@ -395,9 +390,9 @@ def _import_jobs(
             raise InvalidArgumentError("comes before any partition")
         return kind, several
 
-    def job(of: dict[str, Any]) -> ImportLines:
+    def job(of: dict[str, Any]) -> store.ImportLines:
         names = of["app"], of["user"]
-        return ImportLines(*names, of["created_at"], batch, model, how.restore)
+        return store.ImportLines(*names, of["created_at"], batch, model, how.restore)
 
     while lines.next():
         try:

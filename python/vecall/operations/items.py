@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from vecall import store
 from vecall.concurrency.join import Join, in_event_loop
 from vecall.concurrency.time_slices import Paced, in_slices
 from vecall.errors import (
@@ -38,20 +39,7 @@ from vecall.ingest.item_arguments import (
     checked_vectors_of,
 )
 from vecall.operations.runtime import INLINE_PARSE_LIMIT, Runtime, keep_inherited
-from vecall.store import (
-    Change,
-    ItemDrop,
-    ItemRow,
-    ItemState,
-    StorageReads,
-    SweepItems,
-    TouchItems,
-    WriteItems,
-    decode_namespace,
-    namespace_range,
-    number_of_pieces,
-    parsed_value,
-)
+from vecall.store import Change, ItemRow, StorageReads
 from vecall.telemetry import observed
 from vecall.types import Item, Page
 from vecall.validation import checked_bool
@@ -93,7 +81,7 @@ def checked_cursor(cursor: object, *, scored: bool) -> Place | None:
 
 def parsed(row: ItemRow) -> Any:
     """Return the value of a row."""
-    return parsed_value(row.value, row.pieces)
+    return store.parsed_value(row.value, row.pieces)
 
 
 def item_of(
@@ -101,7 +89,7 @@ def item_of(
 ) -> Item:
     """Return the item of a row; its value is `parsed`."""
     return Item(
-        decode_namespace(row.ns),
+        store.decode_namespace(row.ns),
         row.key,
         value,
         row.version,
@@ -113,7 +101,7 @@ def item_of(
     )
 
 
-def require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
+def require_fit(state: store.ItemState, query: Any, embedder: str | None) -> None:
     """Check that a query fits the vectors of a user's items."""
     if None not in (state.embedder, embedder) and state.embedder != embedder:
         raise EmbeddingMismatchError(
@@ -142,7 +130,7 @@ _NONE: dict[int, float] = {}
 class ItemRefresh:
     """New expiries that are still to be written. Thread-safe."""
 
-    def __init__(self, submit: Callable[[TouchItems], Future[Change]]) -> None:
+    def __init__(self, submit: Callable[[store.TouchItems], Future[Change]]) -> None:
         """Write by `submit`."""
         self._submit = submit
         self._lock = threading.Lock()
@@ -201,7 +189,7 @@ class ItemRefresh:
             # A reader without the lock finds the expiries in one place or the other.
             self._in_flight[key] = self._touched[key]
             del self._touched[key]
-            job = TouchItems(*key, dict(self._in_flight[key]))
+            job = store.TouchItems(*key, dict(self._in_flight[key]))
         try:
             future = self._submit(job)
         except VecallError:
@@ -296,18 +284,18 @@ class ItemOperations:
         batch = await self._check_batch(given)
         if not batch.operations:
             return []
-        job = WriteItems(*key, batch.operations, batch.dim, embedder)
+        job = store.WriteItems(*key, batch.operations, batch.dim, embedder)
         await Join(self._runtime.storage.submit(job))
-        if ItemDrop in map(type, job.operations):
+        if store.ItemDrop in map(type, job.operations):
             self._free_vectors(job)
         return job.versions
 
-    def _free_vectors(self, job: WriteItems) -> None:
+    def _free_vectors(self, job: store.WriteItems) -> None:
         """Free the vectors of the deleted items."""
         deleted = [
             (drop.namespace, drop.key, version)
             for drop, version in zip(job.operations, job.versions, strict=True)
-            if version and isinstance(drop, ItemDrop)
+            if version and isinstance(drop, store.ItemDrop)
         ]
         self._runtime.item_cache.forget((job.app, job.user), deleted)
 
@@ -406,7 +394,7 @@ class ItemOperations:
         runtime = self._runtime
         key = self._key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", runtime.limits)
-        low, high = namespace_range(labels)
+        low, high = store.namespace_range(labels)
         test = compiled(where)
         most = checked_count(limit, "limit", 1)
         skipped = checked_count(offset, "offset", 0)
@@ -502,7 +490,7 @@ class ItemOperations:
                 state = reads.item_state(*key)
                 if state is None:
                     return None
-                return read(reads, state.part, namespace_range(labels))
+                return read(reads, state.part, store.namespace_range(labels))
 
         return await self._run_off_loop(partial(self._runtime.threads.long, key), work)
 
@@ -530,7 +518,7 @@ class ItemOperations:
 
         def read(reads: StorageReads, part: int, names: Names) -> list[tuple[str, ...]]:
             found = reads.item_namespaces(part, *names, self._now())
-            return [decode_namespace(name) for name in in_slices(found)]
+            return [store.decode_namespace(name) for name in in_slices(found)]
 
         return await self._read_below(key, namespace, read) or []
 
@@ -563,10 +551,10 @@ class ItemOperations:
         gone = 0
         for start in range(0, len(rows), _DROPS_AT_ONCE):
             drops = [
-                ItemDrop(row.ns, row.key, row.version, is_optional=True)
+                store.ItemDrop(row.ns, row.key, row.version, is_optional=True)
                 for row in rows[start : start + _DROPS_AT_ONCE]
             ]
-            job = WriteItems(*key, drops)
+            job = store.WriteItems(*key, drops)
             await Join(self._runtime.storage.submit(job))
             self._free_vectors(job)
             gone += sum(version > 0 for version in job.versions)
@@ -590,7 +578,7 @@ class ItemOperations:
         waiting = self._refreshing.flush(key)
         if waiting is not None:
             await Join(waiting)
-        job = SweepItems(*key)
+        job = store.SweepItems(*key)
         await Join(self._runtime.storage.submit(job))
         return job.swept
 
@@ -629,4 +617,4 @@ def _score_of(place: Place | None) -> tuple[float, int] | None:
 
 
 def _any_large(rows: Sequence[ItemRow | None]) -> bool:
-    return any(row is not None and number_of_pieces(row.value) for row in rows)
+    return any(row is not None and store.number_of_pieces(row.value) for row in rows)

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from vecall import store
 from vecall.concurrency.closing import abandoned
 from vecall.concurrency.executor import FairPool, PluginExecutor, Pool
 from vecall.concurrency.join import Join
@@ -46,15 +47,7 @@ from vecall.search.searcher import (
     favoured_authors,
     scoring_of,
 )
-from vecall.store import (
-    ALWAYS,
-    Draft,
-    EmbeddingModel,
-    StorageReads,
-    UserQuota,
-    open_storage,
-    require_same,
-)
+from vecall.store import Draft
 from vecall.system import at_fork
 from vecall.telemetry import Telemetry, warn_caller
 from vecall.types import Page, check_share
@@ -239,9 +232,9 @@ class Runtime:
         self.ttl = ttl
         self.history_ttl = checked_seconds(writes.history_ttl, "history_ttl")
         most = writes.quota
-        self.quota: UserQuota | None = None
+        self.quota: store.UserQuota | None = None
         if most.memories is not None or most.bytes is not None:
-            self.quota = UserQuota(most.memories, most.bytes, most.eviction)
+            self.quota = store.UserQuota(most.memories, most.bytes, most.eviction)
         self.scopes = writes.scopes
         self.include = checked_include(writes.include)
         self._on_write = writes.on_write
@@ -280,7 +273,7 @@ class Runtime:
     def _open(self, *, warn: bool) -> None:
         """Open the file in this process; `warn` enables warnings."""
         options = self._storage_options
-        self.storage = open_storage(
+        self.storage = store.open_storage(
             self._path,
             options.durability,
             read_only=self.read_only,
@@ -312,7 +305,7 @@ class Runtime:
         self._abandoned = abandoned(self, self.storage.abandon(), self._backfill.stop)
 
     def _serve(
-        self, model: EmbeddingModel | None, embedding: EmbeddingQueue | None
+        self, model: store.EmbeddingModel | None, embedding: EmbeddingQueue | None
     ) -> SearchIndex:
         search_index = SearchIndex(
             self.storage,
@@ -362,7 +355,7 @@ class Runtime:
             self.check_open()
         return use
 
-    def switch(self, model: EmbeddingModel, embedder: Embedder) -> None:
+    def switch(self, model: store.EmbeddingModel, embedder: Embedder) -> None:
         """Switch to another model; running searches finish with the old one."""
         old = self.search_index
         if old.model is None or old.model.id != model.id:
@@ -405,7 +398,7 @@ class Runtime:
 
     def _agree_on_model(
         self, embedder: Embedder | None, warn: bool
-    ) -> EmbeddingModel | None:
+    ) -> store.EmbeddingModel | None:
         """Check the embedder against the file's model; a file without one adopts it."""
         with self.storage.read() as reads:
             stored = reads.active_model()
@@ -421,7 +414,7 @@ class Runtime:
         if stored is None and self.read_only:
             return None  # a read-only file without vectors
         if stored is not None:
-            require_same(stored, given)
+            store.require_same(stored, given)
             return stored
         self.file_model = given.name
         return self.storage.adopt_model(given)
@@ -477,18 +470,18 @@ class Runtime:
     @contextmanager
     def reading(
         self, key: Key | None, *, expired: bool = False
-    ) -> Iterator[tuple[StorageReads, float]]:
+    ) -> Iterator[tuple[store.StorageReads, float]]:
         """Read a committed state; yield also the time by which memories expire.
 
         With `expired`, none has.
         """
         with self.storage.read(*(key or ())) as reads:
-            yield reads, ALWAYS if expired else self.storage.expiry_clock.now()
+            yield reads, store.ALWAYS if expired else self.storage.expiry_clock.now()
 
     async def read_storage(
         self,
         key: Key | None,
-        read: Callable[[StorageReads, float], T],
+        read: Callable[[store.StorageReads, float], T],
         *,
         expired: bool = False,
         short: bool = False,
@@ -507,7 +500,7 @@ class Runtime:
         self,
         key: Key | None,
         given: tuple[object, object, object],
-        read: Callable[[StorageReads, float, str, str, int], list[T]],
+        read: Callable[[store.StorageReads, float, str, str, int], list[T]],
         name: Callable[[T], str],
         *,
         expired: bool = False,

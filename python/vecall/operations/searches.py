@@ -121,7 +121,7 @@ class Searches(Runtime):
         """Return the best memories for a query, or all that it compares."""
         while True:  # `repeat_if_retired` inlined: this is the hottest call
             with self.begin_use() as search_index:
-                request = self._request(search_index, arguments)
+                request = self._checked_request(search_index, arguments)
                 if all_candidates:
                     request = _of_all_candidates(request, self.limits.max_top_k)
                 is_wider = arguments.scopes is not None or self.scopes.read
@@ -153,7 +153,7 @@ class Searches(Runtime):
         key = self.key(arguments.app_name, arguments.user_id, scope, write=False)
         check_name(memory_id, "memory_id", self.limits)
         arguments = arguments._replace(explain=True)
-        request = self._request(self.search_index, arguments)
+        request = self._checked_request(self.search_index, arguments)
         places = {"user", *self._other_keys(arguments)}
         kept = await Join(
             self.threads.long(
@@ -202,7 +202,7 @@ class Searches(Runtime):
             with self.begin_use() as search_index, suppress(RetiredModelError):
                 return await work(search_index)
 
-    def _request(
+    def _checked_request(
         self, search_index: SearchIndex, arguments: SearchArguments
     ) -> SearchRequest:
         """Return a checked search, with the service's defaults."""

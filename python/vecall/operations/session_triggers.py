@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from vecall import store
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import Paced, in_slices
@@ -30,15 +31,7 @@ from vecall.ingest.fields import CallMetadata
 from vecall.ingest.passages import SUMMARY, each_draft, lowest_trust, summary_drafts
 from vecall.limits import Compaction, Inactivity, MessageCount, Trigger
 from vecall.operations.writes import WriteRequest, Writes
-from vecall.store import (
-    BufferedTurn,
-    BufferTurns,
-    ClaimSession,
-    Draft,
-    DueSession,
-    PostponeSession,
-    memory_id,
-)
+from vecall.store import BufferedTurn, Draft, DueSession
 from vecall.summaries import (
     SessionSummary,
     SummaryProvider,
@@ -147,7 +140,7 @@ def _draft_of_turn(turn: BufferedTurn, session: str) -> Draft:
 def compaction_id(session: str, summary: SessionSummary) -> str:
     """Return the id of a compaction in its session."""
     start, end = summary.start_timestamp, summary.end_timestamp
-    return memory_id(session, "compaction", start, end, summary.summary)
+    return store.memory_id(session, "compaction", start, end, summary.summary)
 
 
 def compaction_event(summary: SessionSummary) -> dict[str, Any]:
@@ -396,7 +389,9 @@ class SessionObserver:
                     "no memories could be made of a session: %s; tried again later",
                     type(error).__name__,
                 )
-                later = PostponeSession(*session, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+                later = store.PostponeSession(
+                    *session, _FIRST_PAUSE_S, _LONGEST_PAUSE_S
+                )
                 with suppress(BusyError):  # it stays claimed for a while
                     await Join(memory.storage.submit(later))
 
@@ -411,7 +406,7 @@ class SessionObserver:
             return await Join(self._memory.threads.short(claim))
         while listed:
             session = listed.pop()
-            claiming = storage.submit(ClaimSession(*session, _LEASE_S))
+            claiming = storage.submit(store.ClaimSession(*session, _LEASE_S))
             if (await Join(claiming)).ids:
                 return session
         return None
@@ -454,7 +449,9 @@ class SessionObserver:
         elif isinstance(trigger, MessageCount):
             count = trigger.message_count
         quota = self._memory.quota
-        keep = BufferTurns(*due, turns, delay, count, quota, ends, self._memory.rights)
+        keep = store.BufferTurns(
+            *due, turns, delay, count, quota, ends, self._memory.rights
+        )
         await Join(self._memory.storage.submit(keep))
         self.on_buffered()
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, cast, get_args
 
+from vecall import store
 from vecall.clock import to_seconds, ttl_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -33,22 +34,7 @@ from vecall.operations.writes import (
 )
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import SearchRequest, entry_from_row
-from vecall.store import (
-    HIDDEN_APP,
-    LASTS_S,
-    ArchiveMemories,
-    Change,
-    DeleteMemories,
-    ForgetUser,
-    MarkUsed,
-    ProposeForget,
-    RestoreMemory,
-    Row,
-    State,
-    StorageReads,
-    TouchMemories,
-    WriteJob,
-)
+from vecall.store import Change
 from vecall.telemetry import observed
 from vecall.types import (
     Filter,
@@ -118,8 +104,8 @@ class StoredMemories:
         return [check_name(id_, "memory_ids", limits) for id_ in ids]
 
     def _read_row(
-        self, reads: StorageReads, key: Key, memory_id: str, now: float
-    ) -> Row:
+        self, reads: store.StorageReads, key: Key, memory_id: str, now: float
+    ) -> store.Row:
         row = reads.find(*key, memory_id, now, self._memory.rights)
         if row is None:
             raise NotFoundError(_NO_MEMORY)
@@ -132,7 +118,7 @@ class StoredMemories:
         """Return one memory by id."""
         key = self._key_of_memory(app, user, memory_id, scope, write=False)
 
-        def read(reads: StorageReads, now: float) -> MemoryEntry:
+        def read(reads: store.StorageReads, now: float) -> MemoryEntry:
             row = self._read_row(reads, key, memory_id, now)
             return entry_from_row(row, scope=scope)
 
@@ -191,7 +177,7 @@ class StoredMemories:
         seconds = None if ttl is None else ttl_seconds(ttl)
         if not ids:
             return 0
-        job = TouchMemories(*key, ids, seconds, self._memory.rights)
+        job = store.TouchMemories(*key, ids, seconds, self._memory.rights)
         return len((await self._write(job)).ids)
 
     @observed("mark_used", int)
@@ -201,7 +187,7 @@ class StoredMemories:
         ids = self._checked_ids(memory_ids)
         if not ids:
             return 0
-        job = MarkUsed(*key, ids, self._memory.rights)
+        job = store.MarkUsed(*key, ids, self._memory.rights)
         return len((await self._write(job)).marked)
 
     @observed("history", len)
@@ -265,7 +251,7 @@ class StoredMemories:
             corrects=True, scope=scope, requested_by=(app, user), if_version=version
         )
 
-        async def write() -> Row:
+        async def write() -> store.Row:
             row = await memory.read_storage(
                 key,
                 lambda reads, now: self._read_row(reads, key, memory_id, now),
@@ -310,7 +296,7 @@ class StoredMemories:
     async def archive(self, app: str, user: str, memory_id: str, scope: str) -> None:
         """Archive a memory: it stays stored, but searches do not return it."""
         key = self._key_of_memory(app, user, memory_id, scope, write=True)
-        job = ArchiveMemories(*key, [memory_id], rights=self._memory.rights)
+        job = store.ArchiveMemories(*key, [memory_id], rights=self._memory.rights)
         if not (await self._write(job)).removed:
             raise NotFoundError(_NO_MEMORY)
 
@@ -321,7 +307,7 @@ class StoredMemories:
         user: str,
         memory_id: str,
         scope: str,
-        state: State = "archived",
+        state: store.State = "archived",
         updated_at: float | None = None,
     ) -> list[str]:
         """Make a memory of the given state live; return the ids of live memories."""
@@ -330,7 +316,7 @@ class StoredMemories:
         seen = None if updated_at is None else to_seconds(updated_at, "updated_at")
         if state == QUARANTINED:
             memory.rights.require_review()
-        job = RestoreMemory(
+        job = store.RestoreMemory(
             *key, memory_id, memory.quota, state, seen, rights=memory.rights
         )
         return list((await self._write(job)).ids)
@@ -338,8 +324,8 @@ class StoredMemories:
     # Lists and figures.
 
     def _checked_conditions(self, state: str, filter_: object = None) -> Filter:
-        if type(state) is not str or state not in get_args(State):
-            msg = f"state: must be one of {', '.join(get_args(State))}"
+        if type(state) is not str or state not in get_args(store.State):
+            msg = f"state: must be one of {', '.join(get_args(store.State))}"
             raise InvalidArgumentError(msg)
         if state == QUARANTINED:
             self._memory.rights.require_review()
@@ -501,10 +487,10 @@ class StoredMemories:
 
     async def _delete_partition(self, key: Key, forget: bool) -> Change:
         memory = self._memory
-        job: WriteJob = DeleteMemories(*key, rights=memory.rights)
+        job: store.WriteJob = store.DeleteMemories(*key, rights=memory.rights)
         if forget:
             memory.rights.require_all_tiers()  # traces of a hidden memory are traces
-            job = ForgetUser(*key, rights=memory.rights)
+            job = store.ForgetUser(*key, rights=memory.rights)
         embedding = memory.search_index.embedding
         if embedding is not None:
             embedding.forget_user(*key)
@@ -527,10 +513,10 @@ class StoredMemories:
             msg = "confirm: deleting the memories of all users needs confirm=True"
             raise InvalidArgumentError(msg)
 
-        def partitions(reads: StorageReads, _: float) -> list[Key]:
+        def partitions(reads: store.StorageReads, _: float) -> list[Key]:
             users = [(app, user) for user in reads.users_of(app)]
             if forget:  # also those whose names a purge has hidden
-                users += [(HIDDEN_APP, user) for user in reads.hidden_in_app(app)]
+                users += [(store.HIDDEN_APP, user) for user in reads.hidden_in_app(app)]
             return users
 
         count = 0
@@ -544,10 +530,10 @@ class StoredMemories:
         """Delete memories; see `DeleteMemories` for the conditions."""
         rights = self._memory.rights
         return await self._memory.delete(
-            DeleteMemories(*key, ids, rights=rights, **conditions)
+            store.DeleteMemories(*key, ids, rights=rights, **conditions)
         )
 
-    async def _write(self, job: WriteJob) -> Change:
+    async def _write(self, job: store.WriteJob) -> Change:
         return await Join(self._memory.storage.submit(job))
 
     # Forgetting in two steps: propose memories, then confirm to delete them.
@@ -571,10 +557,10 @@ class StoredMemories:
         found = await memory.repeat_if_retired(
             lambda search_index: self._find_near_best(search_index, request)
         )
-        expires_at = memory.storage.expiry_clock.now() + LASTS_S
+        expires_at = memory.storage.expiry_clock.now() + store.LASTS_S
         if not found:
             return ForgetProposal("", [], expires_at)
-        job = ProposeForget(*key, {str(each.id): each.text for each in found})
+        job = store.ProposeForget(*key, {str(each.id): each.text for each in found})
         await self._write(job)
         return ForgetProposal(job.token, found, expires_at)
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from vecall import store
 from vecall.clock import to_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -47,17 +48,7 @@ from vecall.operations.searches import ALONE, ALONE_BY_WORDS, Searches
 from vecall.scalars import exact
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import SearchRequest, checked_vector, entry_from_row
-from vecall.store import (
-    AddMemories,
-    Change,
-    DeleteMemories,
-    Draft,
-    DraftLookup,
-    EmbeddingModel,
-    ExistingMemories,
-    ForgottenKeyError,
-    Row,
-)
+from vecall.store import Draft
 from vecall.telemetry import observed
 from vecall.types import AddedIds, LeftOutReason, SimilarMemory
 from vecall.validation import check_name, checked_bool
@@ -144,7 +135,7 @@ async def similar_to(
     return await Join(memory.threads.long(key, compare))
 
 
-def is_statement(row: Row) -> bool:
+def is_statement(row: store.Row) -> bool:
     """Whether a memory can be replaced: a turn was said, and a summary is remade."""
     return row.pos is None and row.kind != SUMMARY
 
@@ -210,7 +201,7 @@ _AT_ONCE = 1_024  # texts per batch: blocks the event loop for less than 1 ms
 
 
 def _to_embed(
-    known: ExistingMemories, drafts: Sequence[Draft], restore: bool, again: bool
+    known: store.ExistingMemories, drafts: Sequence[Draft], restore: bool, again: bool
 ) -> dict[str, list[Draft]]:
     """Set the vectors that the file has; return the other drafts by text.
 
@@ -235,7 +226,7 @@ def _to_embed(
 
 
 def give_own_vectors(
-    given: Sequence[object], vectors: object, model: EmbeddingModel | None
+    given: Sequence[object], vectors: object, model: store.EmbeddingModel | None
 ) -> None:
     """Set the vectors of drafts. A zero vector is stored as none.
 
@@ -371,9 +362,9 @@ class Writes(Searches):
     async def _take_back(self, key: Key, ids: Sequence[str]) -> None:
         """Delete stored turns that a rewind of the session removed."""
         if ids:
-            await self.delete(DeleteMemories(*key, ids, rights=self.rights))
+            await self.delete(store.DeleteMemories(*key, ids, rights=self.rights))
 
-    async def delete(self, job: DeleteMemories) -> Change:
+    async def delete(self, job: store.DeleteMemories) -> store.Change:
         """Delete memories, and drop the cached embeddings of the user's texts."""
         embedding = self.search_index.embedding
         if embedding is not None:
@@ -449,7 +440,7 @@ class Writes(Searches):
         """
         loaded = search_index.partitions.version_of(key)
         embedding, model = search_index.embedding, search_index.model
-        job = AddMemories(
+        job = store.AddMemories(
             *key,
             drafts,
             None if embedding is None or model is None else model.id,
@@ -473,7 +464,7 @@ class Writes(Searches):
             await self._give_vectors(search_index, embedding, job, trusting)
         try:
             change = await Join(self.storage.submit(job))
-        except ForgottenKeyError:
+        except store.ForgottenKeyError:
             return await self._embed_and_write(
                 search_index, key, drafts, request, trusting=False
             )
@@ -483,7 +474,7 @@ class Writes(Searches):
         self,
         search_index: SearchIndex,
         embedding: EmbeddingQueue,
-        job: AddMemories,
+        job: store.AddMemories,
         trusting: bool,
     ) -> None:
         """Set `vec` of each draft that a job stores with a new text or author.
@@ -499,7 +490,7 @@ class Writes(Searches):
             texts = [(draft.hash, draft.author) for draft in in_slices(job.drafts)]
             key = job.key if trusting else None
             known = self.storage.lookup_existing(
-                DraftLookup(
+                store.DraftLookup(
                     job.app, job.user, ids, texts, job.model, key, job.likely_part
                 )
             )

@@ -29,6 +29,7 @@ from vecall.limits import (
     Trigger,
     checked_trigger,
 )
+from vecall.operations import options
 from vecall.operations.admin import Admin
 from vecall.operations.consolidation import (
     SESSIONS,
@@ -38,16 +39,7 @@ from vecall.operations.consolidation import (
     Fold,
 )
 from vecall.operations.items import ItemOperations
-from vecall.operations.options import (
-    StorageOptions,
-    WritePolicy,
-    checked_flag,
-    checked_group,
-    checked_seconds,
-    checked_summarizer,
-    known_options,
-    warn_of_raw_turns,
-)
+from vecall.operations.options import StorageOptions, WritePolicy
 from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.stored_memories import StoredMemories
@@ -133,7 +125,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     _consolidator: Consolidator
     _whole: MemoryService | None = None  # of a restricted memory: what it restricts
 
-    @known_options
+    @options.known_options
     def __init__(
         self,
         path: str | Path | None = None,
@@ -154,20 +146,20 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """Open the file, or create it."""
         chosen = resolve_later(embedder)
         when = checked_trigger(trigger)
-        provider = checked_summarizer(summarizer)
+        provider = options.checked_summarizer(summarizer)
         if self._warns_of_raw_turns and chosen is not None:
-            warn_of_raw_turns(provider, when)
+            options.warn_of_raw_turns(provider, when)
         self._memory = self._memory_type(
             path,
             embedder=chosen,
             top_k=top_k,
             min_confidence=min_confidence,
-            ttl=checked_seconds(ttl, "ttl"),
-            read_only=checked_flag(read_only, "read_only"),
-            search=checked_group(search, SearchOptions, "search"),
-            storage=checked_group(storage, StorageOptions, "storage"),
-            writes=checked_group(writes, WritePolicy, "writes"),
-            limits=checked_group(limits, Limits, "limits"),
+            ttl=options.checked_seconds(ttl, "ttl"),
+            read_only=options.checked_flag(read_only, "read_only"),
+            search=options.checked_group(search, SearchOptions, "search"),
+            storage=options.checked_group(storage, StorageOptions, "storage"),
+            writes=options.checked_group(writes, WritePolicy, "writes"),
+            limits=options.checked_group(limits, Limits, "limits"),
         )
         self._sessions = SessionObserver(self._memory, when, provider)
         self._consolidator = Consolidator(self._memory, self._sessions, consolidation)
