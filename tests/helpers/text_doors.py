@@ -28,7 +28,7 @@ from vecall.cli.console import CleanStream
 from vecall.clock import to_seconds
 from vecall.coding_agents.transcript import read_turns, with_value
 from vecall.lexical.statements import statement_key
-from vecall.operations.consolidation import _said
+from vecall.operations.consolidation import _words_and_signs
 from vecall.prompts.render import render
 from vecall.prompts.strip import without_recalled
 from vecall.server import create_app
@@ -157,7 +157,7 @@ def _service_doors(memory: MemoryService, simple: InMemoryMemoryService) -> Door
         "in-memory service": lambda text: simple.sync.search_memory(
             **OWNER, query=text
         ),
-        "duplicates": lambda text: (_said(text), statement_key(text)),
+        "duplicates": lambda text: (_words_and_signs(text), statement_key(text)),
     }
 
 

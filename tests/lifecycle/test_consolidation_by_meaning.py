@@ -122,7 +122,7 @@ def test_what_is_equal_by_words_and_by_meaning_becomes_one_group(service):
 
 def test_what_changed_since_it_was_compared_is_not_merged(service, monkeypatch):
     told(service, "I like tea.", "Tea is what I like.")
-    compare = consolidation.near_duplicates
+    compare = consolidation.find_near_duplicates
     compared = []
 
     def changed_then(*arguments):
@@ -130,7 +130,7 @@ def test_what_changed_since_it_was_compared_is_not_merged(service, monkeypatch):
         service.sync.update_memory(**ALICE, memory_id="0", content="I live in Rome.")
         return compared
 
-    monkeypatch.setattr(consolidation, "near_duplicates", changed_then)
+    monkeypatch.setattr(consolidation, "find_near_duplicates", changed_then)
     assert merge(service).merged == 0
     assert compared
     assert len(kept(service)) == 2

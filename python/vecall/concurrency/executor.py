@@ -168,7 +168,7 @@ class PluginCancelledError(RuntimeError):
     """
 
 
-async def finished(result: Awaitable[T]) -> T:
+async def await_result(result: Awaitable[T]) -> T:
     """Await what a plugin's function returned, on the event loop of its executor."""
     try:
         return await result
@@ -218,7 +218,7 @@ class PluginExecutor:
         context.run(_waiting.set, (*_waiting.get(), id(self)))
         try:
             if not concurrent:
-                return self._pool.submit(context.run, self._call, function)
+                return self._pool.submit(context.run, self._call_function, function)
             running: list[Future[Any]] = []
             running.append(
                 context.run(
@@ -273,12 +273,12 @@ class PluginExecutor:
         if loop is not None and thread is not None:
             if thread.is_alive():
                 with suppress(RuntimeError):  # another call stopped the loop
-                    asyncio.run_coroutine_threadsafe(_finish_all(), loop).result()
+                    asyncio.run_coroutine_threadsafe(_finish_tasks(), loop).result()
             if self._stop is not None:
                 self._stop()
             thread.join()
 
-    def _call(self, function: Callable[[], Any]) -> Any:
+    def _call_function(self, function: Callable[[], Any]) -> Any:
         try:
             result = function()
         except (StopIteration, asyncio.CancelledError) as error:
@@ -287,7 +287,7 @@ class PluginExecutor:
             # cancelled.
             raise RuntimeError(type(error).__name__) from None
         if isinstance(result, Awaitable):
-            result = self._schedule_on_loop(finished(result)).result()
+            result = self._schedule_on_loop(await_result(result)).result()
         return result
 
     async def _await_in_slot(
@@ -297,7 +297,7 @@ class PluginExecutor:
             self._slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
         _running.set(running)
         async with self._slots:
-            return await finished(function())
+            return await await_result(function())
 
     def _schedule_on_loop(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on the event loop; the first call starts the loop."""
@@ -331,7 +331,7 @@ def _stop_loop(loop: asyncio.AbstractEventLoop) -> None:
         loop.call_soon_threadsafe(loop.stop)
 
 
-async def _finish_all() -> None:
+async def _finish_tasks() -> None:
     """Wait for every other task of the running loop."""
     mine = asyncio.current_task()
     others = [task for task in asyncio.all_tasks() if task is not mine]
@@ -423,12 +423,12 @@ class _FairWork:
             raise AbandonedError
         if self.turns.are_wanted and time.perf_counter() - self.since > _TURN_S:
             self.turns.end()
-            self._begin()
+            self._begin_turn()
 
     def run(self) -> None:
         if not self.scan.set_running_or_notify_cancel():
             return
-        self._begin()
+        self._begin_turn()
         try:
             with watching(self):
                 result = self.call()
@@ -439,7 +439,7 @@ class _FairWork:
         finally:
             self.turns.end()
 
-    def _begin(self) -> None:
+    def _begin_turn(self) -> None:
         self.turns.begin()
         self.since = time.perf_counter()
 
@@ -488,7 +488,7 @@ class FairPool:
         self._pool.shutdown(wait=True)
 
     def _run_waiting(self) -> None:
-        while (taken := self._take()) is not None:
+        while (taken := self._take_next_work()) is not None:
             owner, work = taken
             try:
                 work.run()
@@ -497,7 +497,7 @@ class FairPool:
                     self._busy.discard(owner)
             del taken, work  # its result is the caller's
 
-    def _take(self) -> tuple[Hashable, _FairWork] | None:
+    def _take_next_work(self) -> tuple[Hashable, _FairWork] | None:
         """Return the next work, and its owner; None if those who wait are busy."""
         with self._lock:
             for owner, queue in self._waiting.items():
@@ -569,7 +569,7 @@ class PeriodicWorker:
             wake = self._wake
             keeper = weakref.ref(self, lambda _: wake.set())
             self._thread = threading.Thread(
-                target=_run,
+                target=_run_periodically,
                 args=(keeper, wake, interval),
                 name="vecall-housekeeper",
                 daemon=True,
@@ -604,7 +604,7 @@ class PeriodicWorker:
             return None
 
 
-def _run(
+def _run_periodically(
     keeper: weakref.ref[PeriodicWorker], wake: threading.Event, longest: float
 ) -> None:
     """Run the thread. It holds no reference to the worker while it waits."""

@@ -29,8 +29,8 @@ from vecall.operations.consolidation import Consolidator
 from vecall.operations.import_export import (
     ImportOptions,
     ImportReviewer,
-    export,
-    import_,
+    export_lines,
+    import_lines,
 )
 from vecall.operations.runtime import Runtime
 from vecall.operations.session_triggers import SessionObserver
@@ -72,7 +72,7 @@ class Reembedding:
         and the switch of the runtime, a load finds no vectors of the old model.
         """
         candidate = model_of(self._embedder)
-        self._finish_last()
+        self._finish_crashed_migration()
         model = self._storage.begin_migration(candidate)
         if model is None:  # no model before, or the same one: nothing to embed
             with self._storage.read() as reads:
@@ -84,25 +84,25 @@ class Reembedding:
         embedding = EmbeddingQueue(self._embedder)
         moving = self._runtime.search_index.partitions.moving
         try:
-            with moving(partial(self._moved, model)):
+            with moving(partial(self._switch_if_moved, model)):
                 while not self._runtime.closed:
                     count += self._embed_rows(embedding, model)
-                    if self._switch(model):
+                    if self._switch_model(model):
                         break
         finally:
             embedding.close()
         return count
 
-    def _moved(self, model: EmbeddingModel) -> bool:
+    def _switch_if_moved(self, model: EmbeddingModel) -> bool:
         """Return whether the file has the new model; if so, switch to it."""
         # Another process may have finished the migration.
-        return self._has(model) and self._switch(model)
+        return self._has_model(model) and self._switch_model(model)
 
-    def _has(self, model: EmbeddingModel) -> bool:
+    def _has_model(self, model: EmbeddingModel) -> bool:
         with self._storage.read() as reads:
             return _is_active(reads, model)
 
-    def _switch(self, model: EmbeddingModel) -> bool:
+    def _switch_model(self, model: EmbeddingModel) -> bool:
         job = store.SwitchModels(model)
 
         def then(_: store.Change) -> None:
@@ -114,7 +114,7 @@ class Reembedding:
         self._storage.submit(job, then).result()
         return job.done
 
-    def _finish_last(self) -> None:
+    def _finish_crashed_migration(self) -> None:
         """Move the remaining vectors of an earlier migration that crashed.
 
         Only a crash leaves such vectors: a migration begins when all are moved.
@@ -140,7 +140,7 @@ class Reembedding:
                     job = store.PutNextVectors(model.id, rows, vectors, cursor)
                     self._storage.submit(job).result()
             finally:
-                self._release(claimed)
+                self._release_rows(claimed)
             count += len(rows)
         return count
 
@@ -158,7 +158,7 @@ class Reembedding:
         try:
             claimed = self._storage.claims.rows_to_embed(model.id, _BATCH, _LEASE_S)
         except ConflictError:
-            if self._has(model):
+            if self._has_model(model):
                 return None
             raise
         if claimed.is_last:
@@ -167,7 +167,7 @@ class Reembedding:
             time.sleep(_PAUSE_S)  # other processes embed the last rows
         return claimed.rows, None, claimed.rids
 
-    def _release(self, claimed: list[int]) -> None:
+    def _release_rows(self, claimed: list[int]) -> None:
         """Let other processes claim those of the rows that are not done."""
         if claimed and self._storage.claims is not None:
             with suppress(VecallError):  # the claim ends with its lease
@@ -213,7 +213,7 @@ class Admin:
     async def next_run(self) -> float | None:
         """Run due work; return the seconds until the next session is due, or None."""
         await self.run_due()
-        return await self._runtime.read_storage(None, _pause, short=True)
+        return await self._runtime.read_storage(None, _seconds_until_due, short=True)
 
     async def sweep(self) -> int:
         """Delete expired memories; return the number deleted."""
@@ -224,18 +224,18 @@ class Admin:
             for app, user in await self._runtime.read_storage(
                 None, lambda reads, now: reads.due_users(now)
             ):
-                cleared += await self._swept(app, user)
+                cleared += await self._sweep_user(app, user)
             return cleared
         while claimed := await Join(scan(None, claims.users, _CLAIMED_USERS, _LEASE_S)):
             done = []
             for each in claimed:
                 with suppress(BusyError):  # a locked user stays claimed
-                    cleared += await self._swept(each.app, each.user)
+                    cleared += await self._sweep_user(each.app, each.user)
                     done.append(each)
             await Join(scan(None, claims.release_users, done))
         return cleared
 
-    async def _swept(self, app: str, user: str) -> int:
+    async def _sweep_user(self, app: str, user: str) -> int:
         """Delete a user's expired memories; return the number deleted."""
         cleared = 0
         while True:
@@ -280,7 +280,7 @@ class Admin:
         self._check_owner(app_name, user_id, write=False)
         return await Join(
             self._submit(
-                export,
+                export_lines,
                 runtime.storage,
                 _path_or_stream(path, "write"),
                 vectors=vectors,
@@ -302,7 +302,7 @@ class Admin:
             raise ConfigError("gate: this memory service has no on_write")
         return await Join(
             self._submit(
-                import_,
+                import_lines,
                 runtime,
                 _path_or_stream(path, "readline"),
                 how,
@@ -329,13 +329,13 @@ class Admin:
             raise ConfigError("embedder: must compute vectors, unlike CallerVectors")
         self._runtime.check_whole(write=True)
         self._runtime.check_embedder(embedder)
-        return await Join(self._submit(self._reembed, embedder))
+        return await Join(self._submit(self._migrate_and_fill, embedder))
 
-    def _reembed(self, embedder: Embedder) -> int:
+    def _migrate_and_fill(self, embedder: Embedder) -> int:
         runtime = self._runtime
         count = Reembedding(runtime, embedder).run()
         if not runtime.closed:  # what was stored without a model
-            filling = runtime.backfill()
+            filling = runtime.restart_backfill()
             filling.wait()
             count += filling.filled
         return count
@@ -358,11 +358,11 @@ class Admin:
             "loaded_item_bytes": runtime.item_cache.nbytes,
             "cached_text_bytes": sum(index.cache.nbytes for index in runtime.servings),
             "model": runtime.file_model,
-            "words_only": self._words_only(),
+            "words_only": self._why_words_only(),
             "operations": self.telemetry.counts(),
         }
 
-    def _words_only(self) -> str | None:
+    def _why_words_only(self) -> str | None:
         """Return why text is searched by words alone; None if by vectors too."""
         runtime = self._runtime
         embedding = runtime.search_index.embedding
@@ -437,6 +437,6 @@ def _checked_path(path: object) -> Path:
     return checked
 
 
-def _pause(reads: store.StorageReads, now: float) -> float | None:
+def _seconds_until_due(reads: store.StorageReads, now: float) -> float | None:
     due = reads.next_due()
     return None if due is None else due - now

@@ -65,7 +65,7 @@ _SIGNS = lazy_pattern(
 )
 
 
-def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
+def find_duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
     """Return groups of memories with the same words, apart from fillers.
 
     The newest memory of each group is kept. The comparison ignores case, accents,
@@ -77,9 +77,9 @@ def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
     for row in in_slices(list(rows)):
         if row.pos is not None:
             continue
-        said = _said(row.text)
+        said = _words_and_signs(row.text)
         if said:
-            key = (said, *origin(row))
+            key = (said, *_origin(row))
             groups.setdefault(key, []).append(row)
     found = []
     for group in groups.values():
@@ -89,7 +89,7 @@ def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
     return found
 
 
-def origin(row: Row) -> tuple[str | None, ...]:
+def _origin(row: Row) -> tuple[str | None, ...]:
     """Return a key that memories must share to be merged.
 
     For a summary the key includes the session, because deleting the session deletes
@@ -99,7 +99,7 @@ def origin(row: Row) -> tuple[str | None, ...]:
     return row.author, row.kind, row.trust, session
 
 
-def _said(text: str) -> tuple[str, ...]:
+def _words_and_signs(text: str) -> tuple[str, ...]:
     """Return the words of a text without fillers, and its symbols, in order."""
     said: list[str] = []
     pieces = _SIGNS.split(nfc(text))
@@ -116,7 +116,7 @@ def _said(text: str) -> tuple[str, ...]:
 _BLOCK = 512  # rows compared at a time: a matrix of 512 x n float32
 
 
-def near_duplicates(
+def find_near_duplicates(
     stored: Sequence[RowWithVector], model: int, threshold: float
 ) -> list[DuplicateGroup]:
     """Return groups of facts with similar vectors.
@@ -132,7 +132,7 @@ def near_duplicates(
     for entry in in_slices(list(stored)):
         row = entry.row
         if row.pos is None and entry.vec and entry.model == model:
-            said = (*origin(row), *statement_key(row.text))
+            said = (*_origin(row), *statement_key(row.text))
             classes.setdefault(said, []).append(entry)
     found: list[DuplicateGroup] = []
     for entries in classes.values():
@@ -181,7 +181,7 @@ _FREQUENT = 50  # a word in more statements selects no pairs
 _LEAST_COSINE = 0.5  # below it no likeness reaches PROPOSED
 
 
-def conflicts_of(memory: Writes, key: Key, most: int, scope: str) -> list[Conflict]:
+def find_conflicts(memory: Writes, key: Key, most: int, scope: str) -> list[Conflict]:
     """Return pairs of a user's statements that may contradict each other."""
     index = memory.search_index
     with memory.reading(key) as (reads, now):
@@ -442,7 +442,9 @@ class Consolidator:
         key = self._memory.key(app_name, user_id, scope, write=False)
         most = check_top_k(limit, self._memory.limits, "limit", 20)
         return await Join(
-            self._memory.threads.long(key, conflicts_of, self._memory, key, most, scope)
+            self._memory.threads.long(
+                key, find_conflicts, self._memory, key, most, scope
+            )
         )
 
     async def _merge_duplicates(
@@ -456,12 +458,12 @@ class Consolidator:
         def find() -> tuple[list[DuplicateGroup], dict[str, bytes]]:
             with memory.reading(key) as (reads, now):
                 stored = reads.facts_of(*key, now)
-            groups = duplicates(entry.row for entry in stored) if words else []
+            groups = find_duplicates(entry.row for entry in stored) if words else []
             model = memory.search_index.model
             if similarity is not None and model is not None:
                 merged = {id_ for group in groups for id_ in group.merged}
                 left = [entry for entry in stored if entry.row.id not in merged]
-                near = near_duplicates(left, model.id, similarity)
+                near = find_near_duplicates(left, model.id, similarity)
                 groups = _joined_groups(groups, near)
             named = {id_ for group in groups for id_ in (group.kept, *group.merged)}
             texts = {entry.row.id: entry.row.text for entry in stored}

@@ -45,7 +45,7 @@ class LineTarget(Protocol):
 
 
 @contextmanager
-def _new_file(path: Path) -> Iterator[LineTarget]:
+def _open_new_file(path: Path) -> Iterator[LineTarget]:
     """Make a file, which must not exist; remove it if the block fails."""
     try:
         handle = open_private(path, os.O_WRONLY | os.O_EXCL)
@@ -67,7 +67,7 @@ def _new_file(path: Path) -> Iterator[LineTarget]:
         raise
 
 
-def export(
+def export_lines(
     storage: store.Storage,
     target: Path | LineTarget,
     *,
@@ -77,26 +77,26 @@ def export(
     quarantined: bool = True,
 ) -> int:
     """Export a snapshot to a new file or a stream; return the number of memories."""
-    opened = _new_file(target) if isinstance(target, Path) else nullcontext(target)
+    opened = _open_new_file(target) if isinstance(target, Path) else nullcontext(target)
     count = 0
     with opened as file, storage.read() as reads:
-        _write(file, reads.export_header(vectors))
+        _write_line(file, reads.export_header(vectors))
         model = reads.active_model() if vectors else None
         number = None if model is None else model.id
         for part, in_app, of_user, made in reads.export_partitions(app, user):
             header = {"app": in_app, "user": of_user, "created_at": made}
-            _write(file, {"part": header})
+            _write_line(file, {"part": header})
             lines = reads.export_lines(part, number)
             shown = lines if quarantined else store.free_lines(lines)
             for kind, values in in_slices(shown, gives_way=True):
-                _write(file, {kind: values})
+                _write_line(file, {kind: values})
                 count += kind == "mem"
             for values in in_slices(reads.export_items(part, vectors), gives_way=True):
-                _write(file, {"item": values})
+                _write_line(file, {"item": values})
     return count
 
 
-def _write(file: LineTarget, line: dict[str, Any]) -> None:
+def _write_line(file: LineTarget, line: dict[str, Any]) -> None:
     # A stream may be a terminal or use another encoding than UTF-8.
     is_stream = getattr(file, "encoding", None) != "utf-8"
     text = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
@@ -162,7 +162,7 @@ class ImportReviewer:
                 if kind == "mem":
                     self._refused.add(values["id"])
             if reviewed is not None or kind == "told":
-                passed.append((kind, _as_reviewed(kind, values, draft, reviewed)))
+                passed.append((kind, _reviewed_line(kind, values, draft, reviewed)))
         return [
             (kind, values)
             for kind, values in passed
@@ -203,7 +203,7 @@ def _line_draft(kind: str, values: dict[str, Any]) -> Draft | None:
     return None
 
 
-def _as_reviewed(
+def _reviewed_line(
     kind: str, values: dict[str, Any], original: Draft, reviewed: Draft | None
 ) -> dict[str, Any]:
     if reviewed == original:
@@ -271,7 +271,7 @@ class ImportOptions(NamedTuple):
                 raise InvalidArgumentError(msg)
 
 
-def import_(
+def import_lines(
     runtime: Runtime,
     source: Path | LineSource,
     how: ImportOptions,
@@ -296,7 +296,9 @@ def import_(
     with opened if isinstance(source, Path) else nullcontext(source) as file:
         reader = LineReader(limits, storage.expiry_clock.wall())
         lines = _Lines(file, limits)
-        export_model = lines.read(reader.header) if lines.next() else reader.header({})
+        export_model = (
+            lines.parse(reader.header) if lines.advance() else reader.header({})
+        )
         model = None
         if how.vectors and export_model is not None:
             model = _adopt_or_match_model(storage, export_model)
@@ -345,7 +347,7 @@ class _Lines:
         self._is_long = False
         self.error: VecallError | None = None
 
-    def next(self) -> bool:
+    def advance(self) -> bool:
         """Go to the next line; return False at the end."""
         limit = self._limit
         line = self._file.readline(limit + 1)
@@ -362,7 +364,7 @@ class _Lines:
             self._item = None
         return bool(line)
 
-    def read(self, take: Callable[[dict[str, Any]], T]) -> T:
+    def parse(self, take: Callable[[dict[str, Any]], T]) -> T:
         """Parse the current line; add its number to an error."""
         try:
             if self._is_long:
@@ -394,9 +396,9 @@ def _import_jobs(
         names = of["app"], of["user"]
         return store.ImportLines(*names, of["created_at"], batch, model, how.restore)
 
-    while lines.next():
+    while lines.advance():
         try:
-            kind, several = lines.read(checked)
+            kind, several = lines.parse(checked)
         except InvalidArgumentError as error:
             lines.error = error  # raised after the lines before it are imported
             break

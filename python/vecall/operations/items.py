@@ -79,7 +79,7 @@ def checked_cursor(cursor: object, *, scored: bool) -> Place | None:
     return Place(float(found[1]) if found[1] else None, int(found[2]))
 
 
-def parsed(row: ItemRow) -> Any:
+def value_of(row: ItemRow) -> Any:
     """Return the value of a row."""
     return store.parsed_value(row.value, row.pieces)
 
@@ -87,7 +87,7 @@ def parsed(row: ItemRow) -> Any:
 def item_of(
     row: ItemRow, now: float, score: float | None = None, *, value: Any
 ) -> Item:
-    """Return the item of a row; its value is `parsed`."""
+    """Return the item of a row; `value_of` has its value."""
     return Item(
         store.decode_namespace(row.ns),
         row.key,
@@ -199,7 +199,7 @@ class ItemRefresh:
             raise
         with self._lock:
             self._futures[key] = future
-        future.add_done_callback(lambda done: self._written(key, done))
+        future.add_done_callback(lambda done: self._note_written(key, done))
         return future
 
     def finish(self) -> None:
@@ -218,7 +218,7 @@ class ItemRefresh:
             if self._is_refused:
                 return
 
-    def _written(self, key: Key, future: Future[Change]) -> None:
+    def _note_written(self, key: Key, future: Future[Change]) -> None:
         with self._lock:
             if monotonic() - self._period_began > _READ_S:
                 self._written_before, self._written_now = self._written_now, {}
@@ -248,7 +248,7 @@ class ItemOperations:
         """Use the runtime of an open file."""
         self._runtime = runtime
         self.telemetry = runtime.telemetry
-        self._restart()
+        self._start_refreshing()
 
     @property
     def place(self) -> str:
@@ -261,15 +261,15 @@ class ItemOperations:
         items._runtime = runtime
         return items
 
-    def _restart(self) -> None:
+    def _start_refreshing(self) -> None:
         self._process = os.getpid()
         self._refreshing = ItemRefresh(lambda job: self._runtime.storage.submit(job))
 
-    def _key(self, app: str, user: str, *, write: bool) -> Key:
+    def _checked_key(self, app: str, user: str, *, write: bool) -> Key:
         key = self._runtime.key(app, user, write=write)
         if self._process != os.getpid():
             keep_inherited(self._refreshing)
-            self._restart()
+            self._start_refreshing()
         return key
 
     @observed("items_write", len)
@@ -277,7 +277,7 @@ class ItemOperations:
         self, app: str, user: str, operations: object, embedder: str | None
     ) -> list[int]:
         """Write and delete items in one transaction; return their versions."""
-        key = self._key(app, user, write=True)
+        key = self._checked_key(app, user, write=True)
         given = checked_list(operations, "operations", "Put and Drop")
         if embedder is not None:
             check_embedder(embedder)
@@ -304,7 +304,7 @@ class ItemOperations:
         self, app: str, user: str, keys: object, refresh: bool
     ) -> list[Item | None]:
         """Return items by namespace and key."""
-        key = self._key(app, user, write=False)
+        key = self._checked_key(app, user, write=False)
         given = checked_list(keys, "keys", "pairs (namespace, key)")
         checked_bool(refresh, "refresh")
         limits = self._runtime.limits
@@ -349,7 +349,8 @@ class ItemOperations:
         if refresh:
             self._refresh(key, [row for row in rows if row is not None], now)
         return [
-            item_of(row, now, value=parsed(row)) if row else None for row in paced(rows)
+            item_of(row, now, value=value_of(row)) if row else None
+            for row in paced(rows)
         ]
 
     async def _run_off_loop(
@@ -392,7 +393,7 @@ class ItemOperations:
     ) -> Page[Item]:
         """Return a page of the items of a namespace and all below it."""
         runtime = self._runtime
-        key = self._key(app, user, write=False)
+        key = self._checked_key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", runtime.limits)
         low, high = store.namespace_range(labels)
         test = compiled(where)
@@ -416,7 +417,7 @@ class ItemOperations:
             def accepts(row: ItemRow) -> bool:
                 if self._current(key, row, now) is None:
                     return False
-                value = parsed(row)
+                value = value_of(row)
                 if not test(value):
                     return False
                 values[row.rid] = value
@@ -499,7 +500,7 @@ class ItemOperations:
         self, app: str, user: str, namespace: object, where: object
     ) -> list[Item]:
         """Return all items of a namespace and below it, of one state."""
-        key = self._key(app, user, write=False)
+        key = self._checked_key(app, user, write=False)
         test = compiled(where)
 
         def read(reads: StorageReads, part: int, names: Names) -> list[Item]:
@@ -514,7 +515,7 @@ class ItemOperations:
         self, app: str, user: str, namespace: object
     ) -> list[tuple[str, ...]]:
         """Return the namespaces that have items."""
-        key = self._key(app, user, write=False)
+        key = self._checked_key(app, user, write=False)
 
         def read(reads: StorageReads, part: int, names: Names) -> list[tuple[str, ...]]:
             found = reads.item_namespaces(part, *names, self._now())
@@ -525,7 +526,7 @@ class ItemOperations:
     @observed("items_count", int)
     async def count(self, app: str, user: str, namespace: object, where: object) -> int:
         """Return the number of items in a namespace and all below it."""
-        key = self._key(app, user, write=False)
+        key = self._checked_key(app, user, write=False)
         test = compiled(where)
 
         def read(reads: StorageReads, part: int, names: Names) -> int:
@@ -541,7 +542,7 @@ class ItemOperations:
         self, app: str, user: str, namespace: object, where: object
     ) -> int:
         """Delete the items of a namespace and all below it; return their number."""
-        key = self._key(app, user, write=True)
+        key = self._checked_key(app, user, write=True)
         test = compiled(where)
 
         def read(reads: StorageReads, part: int, names: Names) -> list[ItemRow]:
@@ -567,14 +568,14 @@ class ItemOperations:
         now = self._now()
         for row in in_slices(reads.newest_items(part, *names)):
             if self._current(key, row, now):
-                value = parsed(row)
+                value = value_of(row)
                 if test(value):
                     yield row, value
 
     @observed("items_sweep", int)
     async def sweep(self, app: str, user: str) -> int:
         """Delete the expired items of a user; return their number."""
-        key = self._key(app, user, write=True)
+        key = self._checked_key(app, user, write=True)
         waiting = self._refreshing.flush(key)
         if waiting is not None:
             await Join(waiting)

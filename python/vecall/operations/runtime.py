@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from vecall import store
-from vecall.concurrency.closing import abandoned
+from vecall.concurrency.closing import clean_up_if_abandoned
 from vecall.concurrency.executor import FairPool, PluginExecutor, Pool
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -292,8 +292,8 @@ class Runtime:
             embedding = None
             if embedder is not None and model is not None:
                 embedding = EmbeddingQueue(embedder)
-            self.search_index = self._serve(model, embedding)
-            self._backfill = self._begun_backfill()
+            self.search_index = self._make_search_index(model, embedding)
+            self._start_backfill()
         except BaseException:
             self.storage.close()
             raise
@@ -302,9 +302,8 @@ class Runtime:
         self.care = Pool(1, thread_name_prefix="vecall-care")
         self.gate = WriteReviewer(self._on_write, self.limits)
         self._process = os.getpid()
-        self._abandoned = abandoned(self, self.storage.abandon(), self._backfill.stop)
 
-    def _serve(
+    def _make_search_index(
         self, model: store.EmbeddingModel | None, embedding: EmbeddingQueue | None
     ) -> SearchIndex:
         search_index = SearchIndex(
@@ -361,7 +360,7 @@ class Runtime:
         if old.model is None or old.model.id != model.id:
             self._embedder = embedder
             self.file_model = model.name
-            self.search_index = self._serve(model, EmbeddingQueue(embedder))
+            self.search_index = self._make_search_index(model, EmbeddingQueue(embedder))
             old.partitions.retired = True
             retiring = old.retiring(partial(self._retired.pop, old, None))
             self._retired[old] = retiring
@@ -372,19 +371,23 @@ class Runtime:
         """Return the current search index, and the old ones still in use."""
         return [*tuple(self._retired), self.search_index]
 
-    def backfill(self) -> Backfill:
+    def restart_backfill(self) -> Backfill:
         """Start the backfill of rows without vectors."""
         self._backfill.close()
-        self._backfill = self._begun_backfill()
         self._abandoned.detach()
-        self._abandoned = abandoned(self, self.storage.abandon(), self._backfill.stop)
+        self._start_backfill()
         return self._backfill
 
-    def _begun_backfill(self) -> Backfill:
+    def _start_backfill(self) -> None:
         model, filling = self.search_index.model, self.search_index.embedding
         if self.read_only or filling is None or not filling.can_embed:
             filling = None
-        return Backfill(self.storage, filling, None if model is None else model.id)
+        self._backfill = Backfill(
+            self.storage, filling, None if model is None else model.id
+        )
+        self._abandoned = clean_up_if_abandoned(
+            self, self.storage.abandon(), self._backfill.stop
+        )
 
     def _choose_embedder(self) -> Embedder | None:
         """Return the embedder; the file determines it for `embedder="auto"`."""

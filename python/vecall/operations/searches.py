@@ -107,14 +107,14 @@ class SearchArguments(NamedTuple):
     time_zone: object = None
 
 
-def _found(response: SearchMemoryResponse) -> int:
+def _count_found(response: SearchMemoryResponse) -> int:
     return len(response.memories)
 
 
 class Searches(Runtime):
     """Searches one open file."""
 
-    @observed("search", _found)
+    @observed("search", _count_found)
     async def search(
         self, arguments: SearchArguments, all_candidates: bool = False
     ) -> SearchMemoryResponse:
@@ -125,7 +125,7 @@ class Searches(Runtime):
                 if all_candidates:
                     request = _of_all_candidates(request, self.limits.max_top_k)
                 is_wider = arguments.scopes is not None or self.scopes.read
-                others = self._other_keys(arguments) if is_wider else {}
+                others = self._keys_of_scopes(arguments) if is_wider else {}
                 try:
                     rewriter = request.ranking.rewriter
                     if rewriter is not None:
@@ -154,10 +154,16 @@ class Searches(Runtime):
         check_name(memory_id, "memory_id", self.limits)
         arguments = arguments._replace(explain=True)
         request = self._checked_request(self.search_index, arguments)
-        places = {"user", *self._other_keys(arguments)}
+        places = {"user", *self._keys_of_scopes(arguments)}
         kept = await Join(
             self.threads.long(
-                key, self._kept_out, key, memory_id, scope, request.filter, places
+                key,
+                self._why_left_out,
+                key,
+                memory_id,
+                scope,
+                request.filter,
+                places,
             )
         )
         if kept.outcome != "no_candidate":
@@ -165,9 +171,9 @@ class Searches(Runtime):
         shown = (await self.search(arguments)).memories
         every = (await self.search(arguments, all_candidates=True)).memories
         floors = request.min_similarity, request.min_confidence
-        return _explained(kept, shown, every, floors)
+        return _explain_compared(kept, shown, every, floors)
 
-    def _kept_out(
+    def _why_left_out(
         self,
         key: tuple[str, str],
         memory_id: str,
@@ -326,7 +332,7 @@ class Searches(Runtime):
             )
         return found.with_memories(passing)
 
-    def _other_keys(self, arguments: SearchArguments) -> dict[str, tuple[str, str]]:
+    def _keys_of_scopes(self, arguments: SearchArguments) -> dict[str, tuple[str, str]]:
         """Return the other partitions that a search reads, by scope."""
         if arguments.scopes is None:
             named: Iterable[object] = sorted(self.scopes.read)
@@ -352,7 +358,7 @@ def _of_all_candidates(request: SearchRequest, most: int) -> SearchRequest:
     )
 
 
-def _explained(
+def _explain_compared(
     kept: Explanation,
     shown: Sequence[MemoryEntry],
     every: Sequence[MemoryEntry],
@@ -434,11 +440,11 @@ def _passing_memories(
         for memory in memories
         if has_labels(memory, filter_)
         and not is_left_out(str(memory.id), memory.session_id, filter_)
-        and (test is None or test(_tested(memory, filter_)))
+        and (test is None or test(_values_to_test(memory, filter_)))
     ]
 
 
-def _tested(memory: MemoryEntry, filter_: Filter) -> Mapping[str, object]:
+def _values_to_test(memory: MemoryEntry, filter_: Filter) -> Mapping[str, object]:
     """Return the values of a found memory that conditions on metadata read."""
     if not asks_times(filter_.metadata):
         return memory.custom_metadata

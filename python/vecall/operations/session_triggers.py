@@ -328,7 +328,7 @@ class SessionObserver:
     async def observe(self, session: object) -> list[str]:
         """Buffer the new turns of a session; return the ids of memories made now."""
         due, parts = await self._read_session(session)
-        await self._buffer(due, parts)
+        await self._buffer_turns(due, parts)
         if isinstance(self.trigger, Compaction):
             return await self._remember_compactions(due)
         return []
@@ -360,7 +360,7 @@ class SessionObserver:
         """
         if session is not None:
             due, parts = await self._read_session(session)
-            await self._buffer(due, parts, ends=True)
+            await self._buffer_turns(due, parts, ends=True)
         else:
             memory = self._memory
             key = memory.key(app_name, user_id, write=True)  # type: ignore[arg-type]
@@ -428,7 +428,7 @@ class SessionObserver:
         due = DueSession(*key, head.id)
         return due, [(each_draft(given), summary) for given, summary in read]
 
-    async def _buffer(
+    async def _buffer_turns(
         self, due: DueSession, parts: list[_Part], *, ends: bool = False
     ) -> None:
         """Store the new turns in the buffer. Most calls have none."""
@@ -498,7 +498,7 @@ class SessionObserver:
         made: list[str] = []
         while found := first_compaction(await self._buffered_turns(due), due.session):
             with suppress(ConflictError):  # another process made this memory
-                made += await self._remember(due, *found)
+                made += await self._write_memories(due, *found)
         return made
 
     async def _remember_all(self, due: DueSession) -> list[str]:
@@ -509,10 +509,10 @@ class SessionObserver:
             else:
                 drafts = await self.summarizing.drafts(self.summarizer, due, turns)
             with suppress(ConflictError):  # another call stored or deleted some
-                return await self._remember(due, drafts, turns)
+                return await self._write_memories(due, drafts, turns)
         return []
 
-    async def _remember(
+    async def _write_memories(
         self, due: DueSession, drafts: list[Draft], turns: Sequence[BufferedTurn]
     ) -> list[str]:
         """Write drafts made of turns; remove the turns from the buffer."""

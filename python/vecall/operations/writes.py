@@ -512,7 +512,7 @@ class Writes(Searches):
 
     def restricted(self, rights: Rights) -> RestrictedRuntime:
         """Return the file for callers with fewer rights."""
-        return _kind_of(type(self))(self, rights)
+        return _restricted_class_of(type(self))(self, rights)
 
     async def _align_ids(self, items: list[Any], written: Written) -> AddedIds:
         try:
@@ -524,7 +524,7 @@ class Writes(Searches):
 # An open file as callers with fewer rights see it.
 
 
-def _kind_of(kind: type[Writes]) -> type[RestrictedRuntime]:
+def _restricted_class_of(kind: type[Writes]) -> type[RestrictedRuntime]:
     """Return the class that restricts a class and keeps what that class overrides."""
     if issubclass(kind, RestrictedRuntime):
         return kind

@@ -220,10 +220,10 @@ class _MatchingMemory(Writes):
 
     matching = staticmethod(by_substring)
 
-    def _serve(
+    def _make_search_index(
         self, model: EmbeddingModel | None, embedding: EmbeddingQueue | None
     ) -> SearchIndex:
-        search_index = super()._serve(model, embedding)
+        search_index = super()._make_search_index(model, embedding)
         search_index.recall = _MatchingRecall(search_index, self.storage, self.matching)
         return search_index
 

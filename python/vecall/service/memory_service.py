@@ -165,12 +165,12 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         self._consolidator = Consolidator(self._memory, self._sessions, consolidation)
         self._item_operations = ItemOperations(self._memory)
         self._views: dict[Rights, MemoryService] = {}
-        self._share()
-        self._memory.after_fork = self._begin
-        self._begin()
+        self._make_operations()
+        self._memory.after_fork = self._start_threads
+        self._start_threads()
         close_at_exit(self)
 
-    def _share(self) -> None:
+    def _make_operations(self) -> None:
         """Create the operations without state, and the blocking twin."""
         memory, sessions, merger = self._memory, self._sessions, self._consolidator
         self._stored = stored = StoredMemories(memory)
@@ -212,11 +212,11 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         view._sessions = self._sessions.under(memory)
         view._consolidator = self._consolidator.under(memory, view._sessions)
         view._item_operations = self._item_operations.under(memory)
-        view._share()
+        view._make_operations()
         view._whole = self
         return view
 
-    def _begin(self) -> None:
+    def _start_threads(self) -> None:
         """Start the background threads; a forked child calls this again."""
         self._sessions.summarizing.restart()
         memory = self._memory
