@@ -10,20 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vecall import store
+from vecall import errors, store
 from vecall.concurrency.executor import freeing_frames
 from vecall.concurrency.join import Join
 from vecall.embedders import Embedder, why_words_only
 from vecall.embedders.base import can_embed
 from vecall.embedders.resolve import EmbedderLike, resolve
-from vecall.errors import (
-    BusyError,
-    ClosedError,
-    ConfigError,
-    ConflictError,
-    InvalidArgumentError,
-    VecallError,
-)
 from vecall.index.embedding import EmbeddingQueue, embedded_text, model_of
 from vecall.operations.consolidation import Consolidator
 from vecall.operations.import_export import (
@@ -157,7 +149,7 @@ class Reembedding:
                 return (rows, cursor, []) if rows or cursor is not None else None
         try:
             claimed = self._storage.claims.rows_to_embed(model.id, _BATCH, _LEASE_S)
-        except ConflictError:
+        except errors.ConflictError:
             if self._has_model(model):
                 return None
             raise
@@ -170,7 +162,7 @@ class Reembedding:
     def _release_rows(self, claimed: list[int]) -> None:
         """Let other processes claim those of the rows that are not done."""
         if claimed and self._storage.claims is not None:
-            with suppress(VecallError):  # the claim ends with its lease
+            with suppress(errors.VecallError):  # the claim ends with its lease
                 self._storage.claims.release_rows(claimed)
 
 
@@ -229,7 +221,7 @@ class Admin:
         while claimed := await Join(scan(None, claims.users, _CLAIMED_USERS, _LEASE_S)):
             done = []
             for each in claimed:
-                with suppress(BusyError):  # a locked user stays claimed
+                with suppress(errors.BusyError):  # a locked user stays claimed
                     cleared += await self._sweep_user(each.app, each.user)
                     done.append(each)
             await Join(scan(None, claims.release_users, done))
@@ -299,7 +291,7 @@ class Admin:
             checked_bool(getattr(how, name), name)
         self._check_owner(how.app, how.user, write=True)
         if how.gate and runtime.gate.is_open:
-            raise ConfigError("gate: this memory service has no on_write")
+            raise errors.ConfigError("gate: this memory service has no on_write")
         return await Join(
             self._submit(
                 import_lines,
@@ -315,7 +307,9 @@ class Admin:
     ) -> None:
         """Check the names to which an export or import is confined, if any."""
         if user_id is not None and app_name is None:
-            raise InvalidArgumentError("app_name: is needed where user_id is given")
+            raise errors.InvalidArgumentError(
+                "app_name: is needed where user_id is given"
+            )
         names = ["-" if name is None else name for name in (app_name, user_id)]
         self._runtime.key(*names, write=write)
 
@@ -324,9 +318,11 @@ class Admin:
         """Migrate the file to another embedding model."""
         embedder = resolve(new_embedder)
         if embedder is None:
-            raise ConfigError("embedder: expected the one to move to")
+            raise errors.ConfigError("embedder: expected the one to move to")
         if not can_embed(embedder):
-            raise ConfigError("embedder: must compute vectors, unlike CallerVectors")
+            raise errors.ConfigError(
+                "embedder: must compute vectors, unlike CallerVectors"
+            )
         self._runtime.check_whole(write=True)
         self._runtime.check_embedder(embedder)
         return await Join(self._submit(self._migrate_and_fill, embedder))
@@ -422,7 +418,7 @@ class Admin:
         try:
             return self._runtime.care.submit(freeing_frames(work), *args, **named)
         except RuntimeError:
-            raise ClosedError("the memory service is closed") from None
+            raise errors.ClosedError("the memory service is closed") from None
 
 
 def _path_or_stream(path: Any, method: str) -> Any:
@@ -433,7 +429,7 @@ def _path_or_stream(path: Any, method: str) -> Any:
 def _checked_path(path: object) -> Path:
     checked = check_path(path)
     if checked is None:
-        raise ConfigError("path: expected the name of a file")
+        raise errors.ConfigError("path: expected the name of a file")
     return checked
 
 

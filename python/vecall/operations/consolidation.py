@@ -14,17 +14,10 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall import store
+from vecall import errors, store
 from vecall.clock import ttl_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
-from vecall.errors import (
-    ClosedError,
-    ConfigError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    VecallError,
-)
 from vecall.ingest.passages import SUMMARY, as_one, lowest_trust, summary_drafts
 from vecall.lexical import memory_terms
 from vecall.lexical.statements import (
@@ -308,8 +301,8 @@ class ConsolidationPlan:
             if self.older_than is not None:
                 ttl_seconds(self.older_than, "older_than")
             self.seconds_between()
-        except (InvalidArgumentError, InvalidTypeError) as error:
-            raise ConfigError(f"consolidation: {error}") from None
+        except (errors.InvalidArgumentError, errors.InvalidTypeError) as error:
+            raise errors.ConfigError(f"consolidation: {error}") from None
 
     def seconds_between(self) -> float:
         """Return the shortest time between two runs, in seconds."""
@@ -323,7 +316,7 @@ def checked_fold(fold: object) -> frozenset[str]:
         names = [exact(name) for name in fold]
         if all(isinstance(name, str) and name in known for name in names):
             return frozenset(names)
-    raise InvalidArgumentError(f"fold: expected some of {', '.join(known)}")
+    raise errors.InvalidArgumentError(f"fold: expected some of {', '.join(known)}")
 
 
 def checked_similarity(value: Any) -> float | None:
@@ -337,7 +330,9 @@ def checked_similarity(value: Any) -> float | None:
         and 0 < value <= 1
     ):
         return float(value)
-    raise InvalidArgumentError("similarity: expected a number above 0 and at most 1")
+    raise errors.InvalidArgumentError(
+        "similarity: expected a number above 0 and at most 1"
+    )
 
 
 Key = tuple[str, str]
@@ -384,7 +379,7 @@ class Consolidator:
             self._plan = plan
             return
         memory.close()
-        raise ConfigError(f"consolidation: {refused}")
+        raise errors.ConfigError(f"consolidation: {refused}")
 
     def under(self, memory: Writes, observing: SessionObserver) -> Consolidator:
         """Return the same consolidator for callers with fewer rights."""
@@ -409,9 +404,9 @@ class Consolidator:
         if request.older_than is not None:
             age = ttl_seconds(request.older_than, "older_than")
         if age is not None and provider is None and not dry:
-            raise ConfigError("summarizer: summing up what is older needs one")
+            raise errors.ConfigError("summarizer: summing up what is older needs one")
         if similarity is not None and self._memory.search_index.model is None:
-            raise ConfigError(f"similarity: {_NO_VECTORS}")
+            raise errors.ConfigError(f"similarity: {_NO_VECTORS}")
         groups, merged = await self._merge_duplicates(
             key, words=request.merge is True, similarity=similarity, dry=dry
         )
@@ -544,9 +539,9 @@ class Consolidator:
             try:
                 done = await self.consolidate(app, user, request)
                 archived += done.merged + done.folded
-            except ClosedError:
+            except errors.ClosedError:
                 raise
-            except VecallError as error:
+            except errors.VecallError as error:
                 name = type(error).__name__
                 _log.warning("a user's memories could not be consolidated: %s", name)
         return archived

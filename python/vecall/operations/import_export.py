@@ -13,16 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from vecall import store
+from vecall import errors, store
 from vecall.concurrency.join import run_sync
 from vecall.concurrency.time_slices import in_slices
-from vecall.errors import (
-    ConfigError,
-    InvalidArgumentError,
-    LimitExceededError,
-    StorageError,
-    VecallError,
-)
 from vecall.ingest.import_validation import LineReader
 from vecall.ingest.passages import SUMMARY
 from vecall.limits import APP_WIDE, SHARED_APP, Limits
@@ -50,10 +43,10 @@ def _open_new_file(path: Path) -> Iterator[LineTarget]:
     try:
         handle = open_private(path, os.O_WRONLY | os.O_EXCL)
     except FileExistsError:
-        raise ConfigError("path: there is a file of that name already") from None
+        raise errors.ConfigError("path: there is a file of that name already") from None
     except OSError as error:
         msg = f"path: the file cannot be created: {error.strerror}"
-        raise StorageError(msg) from error
+        raise errors.StorageError(msg) from error
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             yield file
@@ -61,9 +54,9 @@ def _open_new_file(path: Path) -> Iterator[LineTarget]:
             os.fsync(file.fileno())
     except BaseException as error:
         path.unlink(missing_ok=True)
-        if isinstance(error, OSError) and not isinstance(error, VecallError):
+        if isinstance(error, OSError) and not isinstance(error, errors.VecallError):
             msg = f"path: the file cannot be written: {error.strerror}"
-            raise StorageError(msg) from error
+            raise errors.StorageError(msg) from error
         raise
 
 
@@ -111,7 +104,7 @@ def _write_line(file: LineTarget, line: dict[str, Any]) -> None:
         # A ValueError of the caller's stream does not mean that the file's data is bad.
         why = error.strerror if isinstance(error, OSError) else None
         msg = f"path: it cannot be written: {why or type(error).__name__}"
-        raise StorageError(msg) from error
+        raise errors.StorageError(msg) from error
 
 
 # Calls a service's write hook with the memories of an import.
@@ -268,7 +261,7 @@ class ImportOptions(NamedTuple):
         for name, only in (("app", self.app), ("user", self.user)):
             if only is not None and values[name] != only:
                 msg = f"part.{name}: is another one than this import is confined to"
-                raise InvalidArgumentError(msg)
+                raise errors.InvalidArgumentError(msg)
 
 
 def import_lines(
@@ -292,7 +285,7 @@ def import_lines(
             opened = source.open("rb")
         except OSError as error:
             msg = f"path: the file cannot be read: {error.strerror}"
-            raise ConfigError(msg) from error
+            raise errors.ConfigError(msg) from error
     with opened if isinstance(source, Path) else nullcontext(source) as file:
         reader = LineReader(limits, storage.expiry_clock.wall())
         lines = _Lines(file, limits)
@@ -308,7 +301,7 @@ def import_lines(
             if gate is not None:
                 try:
                     job.lines = gate.review(job.app, job.user, job.lines)
-                except VecallError as error:
+                except errors.VecallError as error:
                     lines.error = error
                     break
             job.bounds = runtime.quota
@@ -345,7 +338,7 @@ class _Lines:
         self._number = 0
         self._item: Any = None
         self._is_long = False
-        self.error: VecallError | None = None
+        self.error: errors.VecallError | None = None
 
     def advance(self) -> bool:
         """Go to the next line; return False at the end."""
@@ -369,11 +362,11 @@ class _Lines:
         try:
             if self._is_long:
                 msg = f"longer than {self._limit} bytes, {_LINE_TEXTS} * max_text_bytes"
-                raise LimitExceededError(msg)
+                raise errors.LimitExceededError(msg)
             if not isinstance(self._item, dict):
-                raise InvalidArgumentError("expected a JSON object")
+                raise errors.InvalidArgumentError("expected a JSON object")
             return take(self._item)
-        except InvalidArgumentError as error:
+        except errors.InvalidArgumentError as error:
             raise type(error)(f"line {self._number}: {error}") from None
 
 
@@ -389,7 +382,7 @@ def _import_jobs(
         if kind == "part":
             how.check(several[0])
         elif part is None:
-            raise InvalidArgumentError("comes before any partition")
+            raise errors.InvalidArgumentError("comes before any partition")
         return kind, several
 
     def job(of: dict[str, Any]) -> store.ImportLines:
@@ -399,7 +392,7 @@ def _import_jobs(
     while lines.advance():
         try:
             kind, several = lines.parse(checked)
-        except InvalidArgumentError as error:
+        except errors.InvalidArgumentError as error:
             lines.error = error  # raised after the lines before it are imported
             break
         if kind == "part":

@@ -16,16 +16,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from vecall import store
+from vecall import errors, store
 from vecall.concurrency.join import Join, in_event_loop
 from vecall.concurrency.time_slices import Paced, in_slices
-from vecall.errors import (
-    DimensionError,
-    EmbeddingMismatchError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    VecallError,
-)
 from vecall.filters.metadata import Test, compiled
 from vecall.ingest.item_arguments import (
     ItemBatch,
@@ -71,11 +64,11 @@ def checked_cursor(cursor: object, *, scored: bool) -> Place | None:
     if cursor is None:
         return None
     if not isinstance(cursor, str):
-        raise InvalidTypeError("cursor: expected the `next` of a page")
+        raise errors.InvalidTypeError("cursor: expected the `next` of a page")
     found = _CURSOR.fullmatch(cursor)
     if found is None or (found[1] and not scored):
         msg = "cursor: expected the `next` of a page of the same list"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     return Place(float(found[1]) if found[1] else None, int(found[2]))
 
 
@@ -104,13 +97,13 @@ def item_of(
 def require_fit(state: store.ItemState, query: Any, embedder: str | None) -> None:
     """Check that a query fits the vectors of a user's items."""
     if None not in (state.embedder, embedder) and state.embedder != embedder:
-        raise EmbeddingMismatchError(
+        raise errors.EmbeddingMismatchError(
             f"the items' vectors come from {state.embedder}, not from {embedder}; "
             "search with the same embedder"
         )
     if len(query) != state.dim:
         msg = f"vector: expected {state.dim} numbers, as in the user's items"
-        raise DimensionError(msg)
+        raise errors.DimensionError(msg)
 
 
 # Refreshes the TTL of items that are read, without a reader waiting for a write.
@@ -192,7 +185,7 @@ class ItemRefresh:
             job = store.TouchItems(*key, dict(self._in_flight[key]))
         try:
             future = self._submit(job)
-        except VecallError:
+        except errors.VecallError:
             self._is_refused = True
             with self._lock:
                 self._in_flight.pop(key, None)
@@ -210,7 +203,7 @@ class ItemRefresh:
                 writing = list(self._futures.values())
             if not keys and not writing:
                 return
-            with suppress(VecallError):
+            with suppress(errors.VecallError):
                 for future in writing:
                     future.result()
                 for key in keys:
@@ -228,7 +221,7 @@ class ItemRefresh:
                 self._written_now.setdefault(key, {}).update(written)
             self._in_flight.pop(key, None)
             self._futures.pop(key, None)
-        with suppress(VecallError):  # the service is being closed
+        with suppress(errors.VecallError):  # the service is being closed
             self.flush(key)
 
 
@@ -605,7 +598,7 @@ def _checked_query(vector: object) -> Any:
         return None
     given = checked_vectors_of(vector, "vector")
     if len(given) != 1:
-        raise InvalidArgumentError("vector: expected numbers (dim,)")
+        raise errors.InvalidArgumentError("vector: expected numbers (dim,)")
     norm = np.linalg.norm(given[0].astype(np.float64))
     return (given[0] / norm).astype(np.float32)
 

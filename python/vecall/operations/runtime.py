@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from vecall import store
+from vecall import errors, store
 from vecall.concurrency.closing import clean_up_if_abandoned
 from vecall.concurrency.executor import FairPool, PluginExecutor, Pool
 from vecall.concurrency.join import Join
@@ -21,13 +21,6 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Embedder, automatic
 from vecall.embedders.base import is_async
-from vecall.errors import (
-    ClosedError,
-    ConfigError,
-    ReadOnlyError,
-    WriteHookError,
-    WriteRejectedError,
-)
 from vecall.filters.rights import FULL, Rights, at_most
 from vecall.hooks import PendingWrite, Verdict, WriteHook
 from vecall.index.embedding import Backfill, EmbeddingQueue, model_of
@@ -133,7 +126,7 @@ class WriteReviewer:
             ),
             concurrent=concurrent,
             name="on_write",
-            failed=WriteHookError,
+            failed=errors.WriteHookError,
             nested="called its own memory service, which calls on_write; write from "
             "outside the hook, or to another service",
         )
@@ -178,14 +171,16 @@ async def _await_verdicts(
 
 def _apply_verdict(draft: Draft, verdict: object, *, explicit: bool) -> Draft | None:
     if not isinstance(verdict, Verdict):
-        raise WriteHookError("on_write: must return a vecall.Verdict")
+        raise errors.WriteHookError("on_write: must return a vecall.Verdict")
     draft = replace(draft, trust=at_most(draft.trust, verdict.trust))
     if verdict.outcome == "quarantine":
         return replace(draft, quarantined=True)
     if verdict.outcome == "reject":
         if draft.ordered or not explicit:
             return None
-        raise WriteRejectedError("on_write refused a memory; nothing was written")
+        raise errors.WriteRejectedError(
+            "on_write refused a memory; nothing was written"
+        )
     if verdict.outcome == "redact":
         text = to_valid_utf8(verdict.text or "")
         # A vector belongs to the text before the redaction.
@@ -328,9 +323,9 @@ class Runtime:
                 return
             if self._path is None:
                 msg = "a memory without a file does not cross a fork; make one here"
-                raise ClosedError(msg)
+                raise errors.ClosedError(msg)
             if not self.storage.closed_before_fork:
-                raise ClosedError(
+                raise errors.ClosedError(
                     "the process was forked while the file was in use for long; fork "
                     "when it is idle, or start new processes instead"
                 )
@@ -459,7 +454,7 @@ class Runtime:
     def check_open(self) -> None:
         """Raise ClosedError after `close`; in a forked child, reopen the file."""
         if self.closed:
-            raise ClosedError("the memory service is closed")
+            raise errors.ClosedError("the memory service is closed")
         if os.getpid() != self._process:
             self._open_in_child()
 
@@ -468,7 +463,7 @@ class Runtime:
         if isinstance(self._embedder, str):
             return  # the file determines the embedder
         if self._embedder is None and self.min_similarity is not None:
-            raise ConfigError(NO_FLOOR)
+            raise errors.ConfigError(NO_FLOOR)
 
     @contextmanager
     def reading(
@@ -531,7 +526,7 @@ class Runtime:
             one_call = object()
             future = self.reader.submit(one_call, work, items, *args, in_slices)
         except RuntimeError:
-            raise ClosedError("the memory service is closed") from None
+            raise errors.ClosedError("the memory service is closed") from None
         return await Join(future)
 
     def check_whole(self, *, write: bool = False) -> None:
@@ -558,4 +553,6 @@ class Runtime:
     def check_writable(self) -> None:
         """Raise ReadOnlyError if the service is read-only."""
         if self.read_only:
-            raise ReadOnlyError("this memory service was opened with read_only=True")
+            raise errors.ReadOnlyError(
+                "this memory service was opened with read_only=True"
+            )

@@ -21,16 +21,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall import errors
 from vecall.clock import to_micros, to_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list
-from vecall.errors import (
-    ConfigError,
-    InvalidTypeError,
-    LimitExceededError,
-    NotFoundError,
-)
 from vecall.filters.metadata import (
     asks_times,
     has_labels,
@@ -190,7 +185,7 @@ class Searches(Runtime):
             past = reads.history(*key, memory_id, ALWAYS, self.rights)
         own = [each for each in past if each.row.id == memory_id]
         if not own:
-            raise NotFoundError("memory_id: this user has no such memory")
+            raise errors.NotFoundError("memory_id: this user has no such memory")
         row, state, _, why, by = own[-1]
         memory = entry_from_row(row, scope=scope)
         if state != "live":
@@ -221,7 +216,7 @@ class Searches(Runtime):
         if min_similarity is None:
             min_similarity = self.min_similarity
         elif search_index.embedding is None:
-            raise ConfigError(NO_FLOOR)
+            raise errors.ConfigError(NO_FLOOR)
         else:
             check_min_similarity(min_similarity)
         if min_confidence is None:
@@ -230,10 +225,10 @@ class Searches(Runtime):
             min_confidence = check_share(min_confidence, "min_confidence")
         ranking = self.ranking if arguments.ranking is None else arguments.ranking
         if not isinstance(ranking, Ranking):
-            raise InvalidTypeError("ranking: expected a vecall.Ranking")
+            raise errors.InvalidTypeError("ranking: expected a vecall.Ranking")
         if ranking.fusion == "words":  # a search by words has no cosine
             if arguments.min_similarity is not None:
-                raise ConfigError(FLOOR_OF_WORDS)
+                raise errors.ConfigError(FLOOR_OF_WORDS)
             min_similarity = None
         top_k, limits = arguments.top_k, self.limits
         offset = check_offset(arguments.offset)
@@ -325,7 +320,7 @@ class Searches(Runtime):
         # A row may have changed since its conditions were checked.
         try:
             passing = _passing_memories(found.memories, filter_, _AT_ONCE)
-        except LimitExceededError:  # too long for an event loop
+        except errors.LimitExceededError:  # too long for an event loop
             memories = in_slices(found.memories)
             passing = await Join(
                 self.threads.long(key, _passing_memories, memories, filter_, None)

@@ -12,20 +12,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from vecall import store
+from vecall import errors, store
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import Paced, in_slices
 from vecall.content import text_parts
 from vecall.embedders.base import is_async
-from vecall.errors import (
-    BusyError,
-    ClosedError,
-    ConfigError,
-    ConflictError,
-    SummaryError,
-    VecallError,
-)
 from vecall.ingest.drafts import require_some, session_head
 from vecall.ingest.fields import CallMetadata
 from vecall.ingest.passages import SUMMARY, each_draft, lowest_trust, summary_drafts
@@ -266,10 +258,10 @@ class SummarizerCalls:
             partial(provider.get_summaries, session),
             concurrent=is_async(provider.get_summaries),
             name="the summarizer",
-            failed=SummaryError,
+            failed=errors.SummaryError,
             nested="called its own memory service where that asks the summarizer; it "
             "can only call another service",
-            passed=VecallError,
+            passed=errors.VecallError,
         )
         return checked_summaries(found)
 
@@ -340,7 +332,7 @@ class SessionObserver:
         if self.summarizer is None and not isinstance(self.trigger, Compaction):
             return await self._memory.add_session(session, request, replace=replace)
         if replace or request != WriteRequest():
-            raise ConfigError(
+            raise errors.ConfigError(
                 "restore, replace, idempotency_key: are about turns, and this service "
                 "remembers summaries or compactions"
             )
@@ -382,9 +374,9 @@ class SessionObserver:
         while (session := await self._claim_next(listed)) is not None:
             try:
                 await self._remember_all(session)
-            except ClosedError:
+            except errors.ClosedError:
                 raise
-            except VecallError as error:
+            except errors.VecallError as error:
                 _log.warning(
                     "no memories could be made of a session: %s; tried again later",
                     type(error).__name__,
@@ -392,7 +384,7 @@ class SessionObserver:
                 later = store.PostponeSession(
                     *session, _FIRST_PAUSE_S, _LONGEST_PAUSE_S
                 )
-                with suppress(BusyError):  # it stays claimed for a while
+                with suppress(errors.BusyError):  # it stays claimed for a while
                     await Join(memory.storage.submit(later))
 
     async def _claim_next(self, listed: list[DueSession]) -> DueSession | None:
@@ -497,7 +489,7 @@ class SessionObserver:
         """Store compactions as memories; remove the turns that they summarize."""
         made: list[str] = []
         while found := first_compaction(await self._buffered_turns(due), due.session):
-            with suppress(ConflictError):  # another process made this memory
+            with suppress(errors.ConflictError):  # another process made this memory
                 made += await self._write_memories(due, *found)
         return made
 
@@ -508,7 +500,7 @@ class SessionObserver:
                 drafts = await self._memory.parse_items(drafts_of, turns, due.session)
             else:
                 drafts = await self.summarizing.drafts(self.summarizer, due, turns)
-            with suppress(ConflictError):  # another call stored or deleted some
+            with suppress(errors.ConflictError):  # another call stored or deleted some
                 return await self._write_memories(due, drafts, turns)
         return []
 

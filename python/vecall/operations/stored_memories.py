@@ -7,19 +7,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, cast, get_args
 
-from vecall import store
+from vecall import errors, store
 from vecall.clock import to_seconds, ttl_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list
-from vecall.errors import (
-    ConflictError,
-    EmbedderError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    NotFoundError,
-    VecallError,
-)
 from vecall.filters.metadata import EVERY
 from vecall.filters.rights import QUARANTINED, at_most, check_tier
 from vecall.ingest.drafts import one_draft
@@ -69,12 +61,12 @@ def _check_changes(changes: Mapping[str, Any]) -> None:
     """Check the names of the fields to change, and the types of some values."""
     if not changes or changes.keys() - set(_CHANGEABLE):
         msg = f"changes: expected some of {', '.join(_CHANGEABLE)}"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     for name in ("author", "kind", "source"):
         if not isinstance(changes.get(name), str | None):
-            raise InvalidTypeError(f"{name}: expected a string")
+            raise errors.InvalidTypeError(f"{name}: expected a string")
     if changes.get("content", "") is None:
-        raise InvalidTypeError("content: expected a text")
+        raise errors.InvalidTypeError("content: expected a text")
 
 
 def found_count(entries: list[MemoryEntry | None]) -> int:
@@ -108,7 +100,7 @@ class StoredMemories:
     ) -> store.Row:
         row = reads.find(*key, memory_id, now, self._memory.rights)
         if row is None:
-            raise NotFoundError(_NO_MEMORY)
+            raise errors.NotFoundError(_NO_MEMORY)
         return row
 
     # By id.
@@ -202,7 +194,7 @@ class StoredMemories:
             with memory.reading(key) as (reads, now):
                 found = reads.history(*key, memory_id, now, memory.rights)
             if not found:
-                raise NotFoundError(_NO_MEMORY)
+                raise errors.NotFoundError(_NO_MEMORY)
             return [
                 Revision(
                     entry_from_row(past.row),
@@ -271,7 +263,7 @@ class StoredMemories:
             embedding = search_index.embedding
             is_new = (draft.author, draft.text) != (row.author, row.text)
             if vector is None and is_new and embedding and not embedding.can_embed:
-                raise InvalidArgumentError(
+                raise errors.InvalidArgumentError(
                     "vector: a new content or author needs a vector, given or "
                     "[0.0, ...]"
                 )
@@ -280,14 +272,14 @@ class StoredMemories:
                 key, [draft], request._replace(if_version=seen)
             )
             if written.edited is None:  # it was deleted meanwhile
-                raise NotFoundError(_NO_MEMORY)
+                raise errors.NotFoundError(_NO_MEMORY)
             return written.edited
 
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 now = await write()
                 break
-            except ConflictError:
+            except errors.ConflictError:
                 if version is not None or attempt == _ATTEMPTS:
                     raise
         return entry_from_row(now, scope=scope)
@@ -298,7 +290,7 @@ class StoredMemories:
         key = self._key_of_memory(app, user, memory_id, scope, write=True)
         job = store.ArchiveMemories(*key, [memory_id], rights=self._memory.rights)
         if not (await self._write(job)).removed:
-            raise NotFoundError(_NO_MEMORY)
+            raise errors.NotFoundError(_NO_MEMORY)
 
     @observed("restore", len)
     async def restore(
@@ -326,7 +318,7 @@ class StoredMemories:
     def _checked_conditions(self, state: str, filter_: object = None) -> Filter:
         if type(state) is not str or state not in get_args(store.State):
             msg = f"state: must be one of {', '.join(get_args(store.State))}"
-            raise InvalidArgumentError(msg)
+            raise errors.InvalidArgumentError(msg)
         if state == QUARANTINED:
             self._memory.rights.require_review()
         if filter_ is None:
@@ -464,7 +456,7 @@ class StoredMemories:
         conditions = check_filter(filter_, self._memory.limits, by_metadata=True)
         if conditions == Filter():
             msg = "filter: must name at least one condition; delete_user deletes all"
-            raise InvalidArgumentError(msg)
+            raise errors.InvalidArgumentError(msg)
         passed = None
         if conditions.metadata is not None:  # other writers do not wait for the scan
             passed = await self._memory.read_storage(
@@ -499,7 +491,7 @@ class StoredMemories:
         snapshots = memory.storage.snapshots
         if snapshots is not None and change.part:
             # A snapshot that stays is not used any more, and a purge removes it.
-            with suppress(VecallError):
+            with suppress(errors.VecallError):
                 snapshots.remove(change.part)
         return change
 
@@ -511,7 +503,7 @@ class StoredMemories:
         checked_bool(forget, "forget")
         if confirm is not True:
             msg = "confirm: deleting the memories of all users needs confirm=True"
-            raise InvalidArgumentError(msg)
+            raise errors.InvalidArgumentError(msg)
 
         def partitions(reads: store.StorageReads, _: float) -> list[Key]:
             users = [(app, user) for user in reads.users_of(app)]
@@ -574,7 +566,7 @@ class StoredMemories:
         find = search_index.recall.candidates
         try:
             found = await self._memory.search_partition(search_index, request, find)
-        except EmbedderError:
+        except errors.EmbedderError:
             words = replace(request.ranking, fusion="words")
             request = request._replace(ranking=words)
             found = await self._memory.search_partition(search_index, request, find)
@@ -607,7 +599,7 @@ def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
     chosen = [check_name(id_, "ids", limits) for id_ in as_list(ids, "ids")]
     if not chosen:
         msg = "ids: expected at least one id; omit ids to delete all proposed memories"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     return list(dict.fromkeys(chosen))
 
 

@@ -13,19 +13,11 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from vecall import store
+from vecall import errors, store
 from vecall.clock import to_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, one_or_more
-from vecall.errors import (
-    ClosedError,
-    ConfigError,
-    EmbeddingMismatchError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    ReadOnlyError,
-)
 from vecall.filters.rights import Rights
 from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.ingest.drafts import (
@@ -75,10 +67,12 @@ def give_superseded(drafts: Sequence[Draft], ids: object, limits: Limits) -> Non
         return
     if len({draft.passage_of or draft.id for draft in drafts}) != 1:
         msg = "supersedes: expected a call with one memory, which replaces others"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     first = drafts[0]
     if first.id in older:
-        raise InvalidArgumentError("supersedes: must be the id of another memory")
+        raise errors.InvalidArgumentError(
+            "supersedes: must be the id of another memory"
+        )
     own = () if first.supersedes is None else (first.supersedes,)
     first.supersedes, *others = dict.fromkeys((*own, *older))
     first.also_supersedes = tuple(others)
@@ -235,15 +229,15 @@ def give_own_vectors(
     """
     if model is None:
         msg = "vectors: needs an embedder, or vecall.embedders.CallerVectors"
-        raise ConfigError(msg)
+        raise errors.ConfigError(msg)
     if isinstance(vectors, np.ndarray) and not vectors.ndim:
         vectors = None
     if not isinstance(vectors, list | tuple | np.ndarray):
         msg = "vectors: expected a list of vectors, or an array (n, dimensions)"
-        raise InvalidTypeError(msg)
+        raise errors.InvalidTypeError(msg)
     if len(vectors) != len(given):
         msg = f"vectors: expected {len(given)}, one for each memory; None for none"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     checked = [
         None if each is None else checked_vector(each, model, f"vectors[{number}]")
         for number, each in enumerate(vectors)
@@ -334,7 +328,7 @@ class Writes(Searches):
             give_superseded(drafts, supersedes, self.limits)
         if similar and len(given) > MOST_COMPARED:
             msg = f"similar: expected at most {MOST_COMPARED} memories in the call"
-            raise InvalidArgumentError(msg)
+            raise errors.InvalidArgumentError(msg)
         written = await self.write_drafts(key, drafts, request)
         added = await self._align_ids(given, written)
         if similar:
@@ -411,7 +405,7 @@ class Writes(Searches):
                         search_index, key, drafts, request
                     )
                     break
-                except EmbeddingMismatchError:
+                except errors.EmbeddingMismatchError:
                     if search_index is self.search_index or any(
                         draft.has_own_vector for draft in drafts
                     ):
@@ -517,7 +511,9 @@ class Writes(Searches):
     async def _align_ids(self, items: list[Any], written: Written) -> AddedIds:
         try:
             return await self.parse_items(aligned, items, written)
-        except ClosedError:  # the memories are stored, but the service was closed
+        except (
+            errors.ClosedError
+        ):  # the memories are stored, but the service was closed
             return aligned(items, written)
 
 
@@ -556,7 +552,7 @@ class RestrictedRuntime(Writes):
     def check_writable(self) -> None:
         """Raise ReadOnlyError if the rights or the service are read-only."""
         if self.rights.read_only:
-            raise ReadOnlyError("this memory may only be read")
+            raise errors.ReadOnlyError("this memory may only be read")
         self._whole.check_writable()
 
     def close(self) -> None:
