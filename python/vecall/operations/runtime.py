@@ -87,7 +87,7 @@ class WriteReviewer:
         self.is_open = hook is None
         """Whether the service has no hook; every draft then passes unchanged."""
         self._limits = limits
-        self._thread = PluginExecutor("vecall-hook")
+        self.thread = PluginExecutor("vecall-hook")
 
     async def review(
         self, key: Key, drafts: list[Draft], scope: str = "user", explicit: bool = False
@@ -120,7 +120,7 @@ class WriteReviewer:
             return hook(PendingWrite(*key, memory))
 
         concurrent = is_async(hook)
-        verdicts = await self._thread.call(
+        verdicts = await self.thread.call(
             partial(
                 _await_verdicts if concurrent else _collect_verdicts, judge, drafts
             ),
@@ -137,14 +137,6 @@ class WriteReviewer:
         if None in results:
             _log.info("on_write rejected %d memories", results.count(None))
         return results
-
-    def refuse_nested(self) -> None:
-        """Raise ReentrantCallError if the hook is the caller."""
-        self._thread.refuse_nested()
-
-    def close(self) -> None:
-        """Finish the calls in progress and end the thread."""
-        self._thread.close()
 
 
 Judge = Callable[[Draft], object]
@@ -419,7 +411,7 @@ class Runtime:
 
     def refuse_nested(self) -> None:
         """Raise if a function that this service calls is the caller."""
-        self.gate.refuse_nested()
+        self.gate.thread.refuse_nested()
         for search_index in self.servings:
             search_index.refuse_nested()
 
@@ -434,7 +426,7 @@ class Runtime:
             if self.is_finished:
                 return
             self.reader.shutdown()
-            self.gate.close()
+            self.gate.thread.close()
             self.care.shutdown(wait=True)
             self._backfill.close()
             servings, retiring = self.servings, list(self._retired.values())

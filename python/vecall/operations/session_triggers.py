@@ -208,19 +208,11 @@ class SummarizerCalls:
 
     def __init__(self) -> None:
         """Create the object; the first call starts its thread."""
-        self._thread = PluginExecutor("vecall-summarizer")
+        self.thread = PluginExecutor("vecall-summarizer")
 
     def restart(self) -> None:
         """Start a new thread in a forked child."""
-        self._thread = PluginExecutor("vecall-summarizer")
-
-    def refuse_nested(self) -> None:
-        """Raise ReentrantCallError if the summarizer is the caller."""
-        self._thread.refuse_nested()
-
-    def close(self) -> None:
-        """Finish the calls in progress and end the thread."""
-        self._thread.close()
+        self.thread = PluginExecutor("vecall-summarizer")
 
     async def drafts(
         self,
@@ -248,13 +240,13 @@ class SummarizerCalls:
         work = partial(_turn_and_summary_drafts, found, due.session, held, free)
         if len(turns) <= _INLINE:
             return work()
-        return await Join(self._thread.run(work, concurrent=False))
+        return await Join(self.thread.run(work, concurrent=False))
 
     async def summaries(
         self, provider: SummaryProvider, session: dict[str, Any]
     ) -> list[SessionSummary]:
         """Call a summarizer off the event loop; return its summaries."""
-        found = await self._thread.call(
+        found = await self.thread.call(
             partial(provider.get_summaries, session),
             concurrent=is_async(provider.get_summaries),
             name="the summarizer",

@@ -347,12 +347,12 @@ class VectorStoreSessions:
     def refuse_nested(self) -> None:
         """Raise ReentrantCallError if a run is the caller."""
         self._maker.refuse_nested()
-        self._summarizing.refuse_nested()
+        self._summarizing.thread.refuse_nested()
 
     def close(self, *, quiet: bool) -> None:
         """Finish the runs and end the threads; discard buffered turns."""
         self._maker.close()
-        self._summarizing.close()
+        self._summarizing.thread.close()
         left = self.waiting.count()
         if left and not quiet:
             _log.warning(

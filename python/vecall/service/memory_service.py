@@ -1360,8 +1360,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._whole.close()
         elif not (self._memory.is_finished or self._memory.is_foreign):
             self._memory.refuse_nested()
-            self._sessions.summarizing.refuse_nested()
+            self._sessions.summarizing.thread.refuse_nested()
             self._worker.close()
-            self._sessions.summarizing.close()
+            self._sessions.summarizing.thread.close()
             self._item_operations.finish()
         self._memory.close()
