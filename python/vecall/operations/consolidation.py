@@ -37,7 +37,7 @@ from vecall.operations.writes import (
 from vecall.scalars import exact, make_exact, short_repr
 from vecall.search.searcher import entry_from_row
 from vecall.store import Row, RowWithVector
-from vecall.summaries import SessionSummary, SummaryProvider
+from vecall.summaries import SummaryProvider
 from vecall.telemetry import observed
 from vecall.text import few_marks, lazy_pattern, nfc
 from vecall.types import Conflict, Consolidation, DuplicateGroup
@@ -413,10 +413,7 @@ class Consolidator:
         gone = {id_ for group in groups for id_ in group.merged}
         folded, made = 0, []
         if age is not None:
-            before = self._memory.storage.expiry_clock.wall() - age
-            for session, rows in await self._memory.read_storage(
-                key, lambda reads, now: _old_groups(reads, key, before, now, fold, gone)
-            ):
+            for session, rows in await self._find_old(key, age, fold, gone):
                 if dry:
                     folded += len(rows)
                 elif provider is not None:
@@ -477,6 +474,25 @@ class Consolidator:
             ]
         return tuple(groups), sum(len(group.merged) for group in groups)
 
+    async def _find_old(
+        self, key: Key, age: float, fold: frozenset[str], gone: set[str]
+    ) -> list[tuple[str | None, list[Row]]]:
+        """Return groups of memories to summarize, each with its session."""
+        before = self._memory.storage.expiry_clock.wall() - age
+
+        def read(
+            reads: store.StorageReads, now: float
+        ) -> list[tuple[str | None, list[Row]]]:
+            found: list[tuple[str | None, list[Row]]] = []
+            if "sessions" in fold:
+                found += reads.old_sessions(*key, before, now)
+            if fold & {"summaries", "facts"}:
+                rows = reads.old_facts(*key, before, now)
+                found += _batches_to_summarize(rows, fold, gone)
+            return found
+
+        return await self._memory.read_storage(key, read)
+
     async def _summarize(
         self, key: Key, provider: SummaryProvider, session: str | None, rows: list[Row]
     ) -> tuple[list[str], int]:
@@ -490,18 +506,27 @@ class Consolidator:
         )
         if not summaries:
             return [], 0
-        folds, drafts = await Join(
-            scan(key, _fold_hashes_and_drafts, summaries, session, rows)
-        )
+
+        def make() -> tuple[dict[str, bytes], list[store.Draft]]:
+            hashes = {row.id: store.text_hash(row.text) for row in in_slices(rows)}
+            drafts = summary_drafts(
+                [as_one(summaries, len(rows))],
+                session,
+                hashes,
+                source="consolidation",
+                trust=lowest_trust(row.trust for row in rows),
+            )
+            return hashes, drafts
+
+        folds, drafts = await Join(scan(key, make))
         ends = [row.expires_at for row in rows if row.expires_at is not None]
         if ends:
             left = min(ends) - self._memory.storage.expiry_clock.now()
             if left <= 0:
                 return [], 0  # a memory expired during the summary
             drafts = [replace(draft, ttl=left) for draft in drafts]
-        written = await self._memory.write_drafts(
-            key, drafts, WriteRequest(folds=folds)
-        )
+        request = WriteRequest(folds=folds)
+        written = await self._memory.write_drafts(key, drafts, request)
         return written.ids, written.folded
 
     async def run_plan(self) -> int:
@@ -565,24 +590,6 @@ def _joined_groups(
     return [*by_kept.values(), *found]
 
 
-def _old_groups(
-    reads: store.StorageReads,
-    key: Key,
-    before: float,
-    now: float,
-    fold: frozenset[str],
-    gone: set[str],
-) -> list[tuple[str | None, list[Row]]]:
-    """Return groups of memories to summarize, each with its session."""
-    found: list[tuple[str | None, list[Row]]] = []
-    if "sessions" in fold:
-        found += reads.old_sessions(*key, before, now)
-    if fold & {"summaries", "facts"}:
-        rows = reads.old_facts(*key, before, now)
-        found += _batches_to_summarize(rows, fold, gone)
-    return found
-
-
 def _batches_to_summarize(
     rows: Iterable[Row], fold: frozenset[str], gone: set[str]
 ) -> Iterator[tuple[str | None, list[Row]]]:
@@ -617,18 +624,3 @@ def _memories_as_turns(rows: list[Row]) -> list[dict[str, Any]]:
         }
         for row in in_slices(rows)
     ]
-
-
-def _fold_hashes_and_drafts(
-    summaries: list[SessionSummary], session: str | None, rows: list[Row]
-) -> tuple[dict[str, bytes], list[store.Draft]]:
-    """Return the hash of each memory by id, and the draft that replaces them."""
-    folds = {row.id: store.text_hash(row.text) for row in in_slices(rows)}
-    drafts = summary_drafts(
-        [as_one(summaries, len(rows))],
-        session,
-        folds,
-        source="consolidation",
-        trust=lowest_trust(row.trust for row in rows),
-    )
-    return folds, drafts

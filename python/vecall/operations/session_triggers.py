@@ -237,10 +237,19 @@ class SummarizerCalls:
                 "events": [turn.event for turn in free],
             }
             found = await self.summaries(provider, session)
-        work = partial(_turn_and_summary_drafts, found, due.session, held, free)
+
+        def make() -> list[Draft]:
+            return drafts_of(held, due.session) + summary_drafts(
+                found,
+                due.session,
+                [turn.id for turn in free],
+                source="summarizer",
+                trust=lowest_trust(turn.event.get("trust") for turn in free),
+            )
+
         if len(turns) <= _INLINE:
-            return work()
-        return await Join(self.thread.run(work, concurrent=False))
+            return make()
+        return await Join(self.thread.run(make, concurrent=False))
 
     async def summaries(
         self, provider: SummaryProvider, session: dict[str, Any]
@@ -256,21 +265,6 @@ class SummarizerCalls:
             passed=errors.VecallError,
         )
         return checked_summaries(found)
-
-
-def _turn_and_summary_drafts(
-    summaries: Sequence[SessionSummary],
-    session: str,
-    held: Sequence[BufferedTurn],
-    free: Sequence[BufferedTurn],
-) -> list[Draft]:
-    return drafts_of(held, session) + summary_drafts(
-        summaries,
-        session,
-        [turn.id for turn in free],
-        source="summarizer",
-        trust=lowest_trust(turn.event.get("trust") for turn in free),
-    )
 
 
 _log = logging.getLogger("vecall")
