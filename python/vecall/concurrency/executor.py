@@ -239,18 +239,10 @@ class PluginExecutor:
         nested: str,
         passed: type[VecallError] = ClosedError,
     ) -> Any:
-        """Return what a function returns; `run` calls it.
+        """Return what a function returns that `run` calls; raise `failed` if it fails.
 
-        Args:
-            function: The function.
-            concurrent: Whether it is a coroutine function.
-            name: What messages call it.
-            failed: The class of the error to raise if it fails.
-            nested: What it did, for the message, if it called its own service.
-            passed: Errors to raise as they are.
-
-        Raises:
-            ReentrantCallError: The caller is itself a function of this executor.
+        The message says `nested` if the function called its own service. Errors of the
+        class `passed` are raised as they are.
         """
         self.refuse_nested()
         try:

@@ -497,13 +497,11 @@ class Consolidator:
         self, key: Key, provider: SummaryProvider, session: str | None, rows: list[Row]
     ) -> tuple[list[str], int]:
         """Replace memories with one summary; return its ids, and their number."""
-        app, user = key
         scan = self._memory.threads.long
         events = await Join(scan(key, _memories_as_turns, rows))
-        summaries = await self._observing.summarizing.summaries(
-            provider,
-            {"app_name": app, "user_id": user, "id": session or "-", "events": events},
-        )
+        place = store.DueSession(*key, session or "-")
+        call = self._observing.summarizing.summaries
+        summaries = await call(provider, place, events)
         if not summaries:
             return [], 0
 

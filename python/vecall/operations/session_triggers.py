@@ -230,13 +230,7 @@ class SummarizerCalls:
         free = [turn for turn in turns if not is_held(turn)]
         found: list[SessionSummary] = []
         if free:
-            session = {
-                "app_name": due.app,
-                "user_id": due.user,
-                "id": due.session,
-                "events": [turn.event for turn in free],
-            }
-            found = await self.summaries(provider, session)
+            found = await self.summaries(provider, due, [turn.event for turn in free])
 
         def make() -> list[Draft]:
             return drafts_of(held, due.session) + summary_drafts(
@@ -252,9 +246,11 @@ class SummarizerCalls:
         return await Join(self.thread.run(make, concurrent=False))
 
     async def summaries(
-        self, provider: SummaryProvider, session: dict[str, Any]
+        self, provider: SummaryProvider, place: DueSession, events: list[dict[str, Any]]
     ) -> list[SessionSummary]:
         """Call a summarizer off the event loop; return its summaries."""
+        names = dict(zip(("app_name", "user_id", "id"), place, strict=True))
+        session = {**names, "events": events}
         found = await self.thread.call(
             partial(provider.get_summaries, session),
             concurrent=is_async(provider.get_summaries),
