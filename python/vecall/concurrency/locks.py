@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -246,13 +246,6 @@ class SharedWork(Generic[Key]):
         with self._mutex:
             return set(self._runs)
 
-    def _start_run(self, key: Key, run: _Run) -> None:
-        try:
-            self._start(key, partial(self._end_run, key, run))
-        except BaseException as error:
-            self._end_run(key, run, error)
-            raise
-
     def _end_run(self, key: Key, run: _Run, error: BaseException | None) -> None:
         if not isinstance(error, Exception):
             # None, or an interrupt (such as Ctrl-C) of the caller that started the run.
@@ -270,5 +263,9 @@ class SharedWork(Generic[Key]):
         else:
             run.promise.set_exception(error)
         if following is not None:
-            with suppress(Exception):  # the future of `following` has the error
-                self._start_run(key, following)
+            try:
+                self._start(key, partial(self._end_run, key, following))
+            except BaseException as interrupt:
+                self._end_run(key, following, interrupt)
+                if not isinstance(interrupt, Exception):  # else its future has it
+                    raise

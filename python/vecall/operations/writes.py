@@ -455,7 +455,7 @@ class Writes(Searches):
             self.rights,
         )
         if embedding is not None and model is not None and embedding.can_embed:
-            await self._give_vectors(search_index, embedding, job, trusting)
+            await self._give_vectors(embedding, job, trusting)
         try:
             change = await Join(self.storage.submit(job))
         except store.ForgottenKeyError:
@@ -465,11 +465,7 @@ class Writes(Searches):
         return Written(list(change.ids), {**job.left_out}, job.edited, job.folded)
 
     async def _give_vectors(
-        self,
-        search_index: SearchIndex,
-        embedding: EmbeddingQueue,
-        job: store.AddMemories,
-        trusting: bool,
+        self, embedding: EmbeddingQueue, job: store.AddMemories, trusting: bool
     ) -> None:
         """Set `vec` of each draft that a job stores with a new text or author.
 
@@ -495,7 +491,7 @@ class Writes(Searches):
             # A restored turn may have another text than its correction in the file.
             return _to_embed(known, job.drafts, job.restore or job.edit, job.again)
 
-        new = await Join(search_index.partitions.submit(find_unknown))
+        new = await Join(self.threads.short(find_unknown))
         texts = list(new)
         for start in range(0, len(texts), _AT_ONCE):
             batch = texts[start : start + _AT_ONCE]
