@@ -29,11 +29,7 @@ from vecall.lexical.statements import (
 from vecall.lexical.tokenizer import words
 from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.writes import (
-    WriteRequest,
-    Writes,
-    is_statement,
-)
+from vecall.operations.writes import WriteRequest, Writes, is_statement
 from vecall.scalars import exact, make_exact, short_repr
 from vecall.search.searcher import entry_from_row
 from vecall.store import Row, RowWithVector

@@ -463,10 +463,7 @@ class ItemOperations:
         return Page(items, Place(score, last.version).cursor)
 
     async def _read_below(
-        self,
-        key: Key,
-        namespace: object,
-        read: Callable[[StorageReads, int, Names], T],
+        self, key: Key, namespace: object, read: Callable[[StorageReads, int, Names], T]
     ) -> T | None:
         """Read a namespace and all below it; None if there never was an item.
 

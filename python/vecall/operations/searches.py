@@ -6,14 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any, NamedTuple, TypeVar, cast
@@ -152,13 +145,7 @@ class Searches(Runtime):
         places = {"user", *self._keys_of_scopes(arguments)}
         kept = await Join(
             self.threads.long(
-                key,
-                self._why_left_out,
-                key,
-                memory_id,
-                scope,
-                request.filter,
-                places,
+                key, self._why_left_out, key, memory_id, scope, request.filter, places
             )
         )
         if kept.outcome != "no_candidate":
