@@ -377,11 +377,10 @@ class Consolidator:
         memory.close()
         raise errors.ConfigError(f"consolidation: {refused}")
 
-    def under(self, memory: Writes, observing: SessionObserver) -> Consolidator:
+    def under(self, memory: Writes) -> Consolidator:
         """Return the same consolidator for callers with fewer rights."""
         consolidator = copy.copy(self)
         consolidator._memory = memory
-        consolidator._observing = observing
         return consolidator
 
     @observed("consolidate")

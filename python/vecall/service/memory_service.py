@@ -210,7 +210,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         memory = view._memory = self._memory.restricted(rights)
         view._views = {}
         view._sessions = self._sessions.under(memory)
-        view._consolidator = self._consolidator.under(memory, view._sessions)
+        view._consolidator = self._consolidator.under(memory)
         view._item_operations = self._item_operations.under(memory)
         view._make_operations()
         view._whole = self
