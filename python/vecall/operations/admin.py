@@ -26,6 +26,7 @@ from vecall.operations.import_export import (
 )
 from vecall.operations.runtime import Runtime
 from vecall.operations.session_triggers import SessionObserver
+from vecall.operations.writes import OperationGroup, Writes
 from vecall.store import EmbeddingModel
 from vecall.telemetry import observed
 from vecall.types import AppSummary, Imported, Page, UserSummary
@@ -174,15 +175,14 @@ def _is_active(reads: store.StorageReads, model: EmbeddingModel) -> bool:
 T = TypeVar("T")
 
 
-class Admin:
+class Admin(OperationGroup):
     """The administrative methods of one open file, and its periodic work."""
 
     def __init__(
-        self, runtime: Runtime, sessions: SessionObserver, consolidator: Consolidator
+        self, memory: Writes, sessions: SessionObserver, consolidator: Consolidator
     ) -> None:
-        """Use the runtime of an open file."""
-        self.runtime = runtime
-        self.telemetry = runtime.telemetry
+        """Use an open file, and what its periodic work needs."""
+        super().__init__(memory)
         self._sessions = sessions
         self._consolidator = consolidator
 
@@ -191,7 +191,7 @@ class Admin:
     @observed("run_due", int)
     async def run_due(self) -> int:
         """Run all work that is due; return the number of deleted memories."""
-        self.runtime.check_whole(write=True)
+        self.memory.check_whole(write=True)
         await self._sessions.run_due()
         cleared = await self.sweep()
         await self._consolidator.run_plan()
@@ -200,15 +200,15 @@ class Admin:
     async def next_run(self) -> float | None:
         """Run due work; return the seconds until the next session is due, or None."""
         await self.run_due()
-        return await self.runtime.read_storage(None, _seconds_until_due, short=True)
+        return await self.memory.read_storage(None, _seconds_until_due, short=True)
 
     async def sweep(self) -> int:
         """Delete expired memories; return the number deleted."""
         cleared = 0
-        scan = self.runtime.threads.long
-        claims = self.runtime.storage.claims
+        scan = self.memory.threads.long
+        claims = self.memory.storage.claims
         if claims is None:
-            for app, user in await self.runtime.read_storage(
+            for app, user in await self.memory.read_storage(
                 None, lambda reads, now: reads.due_users(now)
             ):
                 cleared += await self._sweep_user(app, user)
@@ -227,7 +227,7 @@ class Admin:
         cleared = 0
         while True:
             job = store.Sweep(app, user, _SWEEP_BATCH)
-            removed = (await Join(self.runtime.storage.submit(job))).removed
+            removed = (await Join(self.memory.storage.submit(job))).removed
             cleared += len(removed)
             if len(removed) < _SWEEP_BATCH:
                 return cleared
@@ -237,14 +237,14 @@ class Admin:
     @observed("purge", int)
     async def purge(self) -> int:
         """Rewrite the file without the deleted data; return the freed bytes."""
-        self.runtime.check_whole(write=True)
-        return await Join(self._submit(self.runtime.storage.maintenance.purge))
+        self.memory.check_whole(write=True)
+        return await Join(self._submit(self.memory.storage.maintenance.purge))
 
     @observed("backup")
     async def backup(self, path: object) -> None:
         """Copy the file while it is in use."""
-        self.runtime.check_whole()
-        backup = self.runtime.storage.maintenance.backup
+        self.memory.check_whole()
+        backup = self.memory.storage.maintenance.backup
         await Join(self._submit(backup, _checked_path(path)))
 
     @observed("export", int)
@@ -257,7 +257,7 @@ class Admin:
         quarantined: bool = True,
     ) -> int:
         """Export memories as JSON lines; return the number of memories."""
-        runtime = self.runtime
+        runtime = self.memory
         runtime.check_open()
         checked_bool(vectors, "vectors")
         checked_bool(quarantined, "quarantined")
@@ -280,7 +280,7 @@ class Admin:
     @observed("import", int)
     async def import_jsonl(self, path: object, how: ImportOptions) -> Imported:
         """Import the output of `export_jsonl`."""
-        runtime = self.runtime
+        runtime = self.memory
         runtime.check_whole(write=True)
         for name in ("vectors", "restore", "gate"):
             checked_bool(getattr(how, name), name)
@@ -306,7 +306,7 @@ class Admin:
                 "app_name: is needed where user_id is given"
             )
         names = ["-" if name is None else name for name in (app_name, user_id)]
-        self.runtime.key(*names, write=write)
+        self.memory.key(*names, write=write)
 
     @observed("reembed", int)
     async def reembed(self, new_embedder: EmbedderLike) -> int:
@@ -318,12 +318,12 @@ class Admin:
             raise errors.ConfigError(
                 "embedder: must compute vectors, unlike CallerVectors"
             )
-        self.runtime.check_whole(write=True)
-        self.runtime.check_embedder(embedder)
+        self.memory.check_whole(write=True)
+        self.memory.check_embedder(embedder)
         return await Join(self._submit(self._migrate_and_fill, embedder))
 
     def _migrate_and_fill(self, embedder: Embedder) -> int:
-        runtime = self.runtime
+        runtime = self.memory
         count = Reembedding(runtime, embedder).run()
         if not runtime.closed:  # what was stored without a model
             filling = runtime.restart_backfill()
@@ -334,7 +334,7 @@ class Admin:
     @observed("stats")
     async def stats(self) -> dict[str, Any]:
         """Return counts over the whole file."""
-        runtime = self.runtime
+        runtime = self.memory
         runtime.check_whole()
 
         def read() -> dict[str, Any]:
@@ -355,7 +355,7 @@ class Admin:
 
     def _why_words_only(self) -> str | None:
         """Return why text is searched by words alone; None if by vectors too."""
-        runtime = self.runtime
+        runtime = self.memory
         embedding = runtime.search_index.embedding
         if embedding is not None and embedding.can_embed:
             return None
@@ -369,7 +369,7 @@ class Admin:
         self, prefix: object, after: object, limit: object
     ) -> Page[AppSummary]:
         """Return a page of the apps that have memories."""
-        runtime = self.runtime
+        runtime = self.memory
         runtime.check_open()
         return await runtime.page_of_names(
             None,
@@ -383,7 +383,7 @@ class Admin:
         self, app_name: str, prefix: object, after: object, limit: object
     ) -> Page[UserSummary]:
         """Return a page of the users of an app who have memories."""
-        runtime = self.runtime
+        runtime = self.memory
         runtime.key(app_name, "-", write=False)
         return await runtime.page_of_names(
             None,
@@ -395,9 +395,9 @@ class Admin:
     @observed("warm")
     async def warm(self, app_name: str, user_id: str) -> None:
         """Load a user's memories before the first search."""
-        key = self.runtime.key(app_name, user_id, write=False)
+        key = self.memory.key(app_name, user_id, write=False)
         while True:
-            with self.runtime.begin_use() as search_index:
+            with self.memory.begin_use() as search_index:
                 partitions = search_index.partitions
                 target = partitions.target(key)
                 if isinstance(target, Future):
@@ -409,9 +409,9 @@ class Admin:
                     return
 
     def _submit(self, work: Callable[..., T], *args: Any, **named: Any) -> Future[T]:
-        self.runtime.gate.thread.refuse_nested()  # an import may wait for the hook
+        self.memory.gate.thread.refuse_nested()  # an import may wait for the hook
         try:
-            return self.runtime.care.submit(freeing_frames(work), *args, **named)
+            return self.memory.care.submit(freeing_frames(work), *args, **named)
         except RuntimeError:
             raise errors.ClosedError("the memory service is closed") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -29,7 +28,7 @@ from vecall.lexical.statements import (
 from vecall.lexical.tokenizer import words
 from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.writes import WriteRequest, Writes, is_statement
+from vecall.operations.writes import OperationGroup, WriteRequest, Writes, is_statement
 from vecall.scalars import exact, make_exact, short_repr
 from vecall.search.searcher import entry_from_row
 from vecall.store import Row, RowWithVector
@@ -350,17 +349,16 @@ class ConsolidationRequest(NamedTuple):
     dry_run: object = False
 
 
-class Consolidator:
+class Consolidator(OperationGroup):
     """Consolidates the memories of one user at a time."""
 
     def __init__(
         self, memory: Writes, observing: SessionObserver, plan: object
     ) -> None:
         """Consolidate an open file; close it if the plan cannot run there."""
-        self._memory = memory
+        super().__init__(memory)
         self._observing = observing
         self._plan: ConsolidationPlan | None = None
-        self.telemetry = memory.telemetry
         if plan is None:
             return
         if not isinstance(plan, ConsolidationPlan):
@@ -377,12 +375,6 @@ class Consolidator:
         memory.close()
         raise errors.ConfigError(f"consolidation: {refused}")
 
-    def under(self, memory: Writes) -> Consolidator:
-        """Return the same consolidator for callers with fewer rights."""
-        consolidator = copy.copy(self)
-        consolidator._memory = memory
-        return consolidator
-
     @observed("consolidate")
     async def consolidate(
         self, app_name: str, user_id: str, request: ConsolidationRequest
@@ -390,8 +382,8 @@ class Consolidator:
         """Merge duplicate memories; replace old ones with summaries."""
         dry = checked_bool(request.dry_run, "dry_run")
         checked_bool(request.merge, "merge")
-        self._memory.rights.require_all_tiers()
-        key = self._memory.key(app_name, user_id, write=not dry)
+        self.memory.rights.require_all_tiers()
+        key = self.memory.key(app_name, user_id, write=not dry)
         similarity = checked_similarity(request.similarity)
         fold = checked_fold(request.fold)
         provider = checked_summarizer(request.summarizer) or self._observing.summarizer
@@ -400,7 +392,7 @@ class Consolidator:
             age = ttl_seconds(request.older_than, "older_than")
         if age is not None and provider is None and not dry:
             raise errors.ConfigError("summarizer: summing up what is older needs one")
-        if similarity is not None and self._memory.search_index.model is None:
+        if similarity is not None and self.memory.search_index.model is None:
             raise errors.ConfigError(f"similarity: {_NO_VECTORS}")
         groups, merged = await self._merge_duplicates(
             key, words=request.merge is True, similarity=similarity, dry=dry
@@ -426,19 +418,17 @@ class Consolidator:
         self, app_name: str, user_id: str, limit: int | None, scope: str = "user"
     ) -> list[Conflict]:
         """Return pairs of statements that may contradict each other."""
-        key = self._memory.key(app_name, user_id, scope, write=False)
-        most = check_top_k(limit, self._memory.limits, "limit", 20)
+        key = self.memory.key(app_name, user_id, scope, write=False)
+        most = check_top_k(limit, self.memory.limits, "limit", 20)
         return await Join(
-            self._memory.threads.long(
-                key, find_conflicts, self._memory, key, most, scope
-            )
+            self.memory.threads.long(key, find_conflicts, self.memory, key, most, scope)
         )
 
     async def _merge_duplicates(
         self, key: Key, *, words: bool, similarity: float | None, dry: bool
     ) -> tuple[tuple[DuplicateGroup, ...], int]:
         """Merge duplicates; return the groups and the number of archived memories."""
-        memory = self._memory
+        memory = self.memory
         if not words and similarity is None:
             return (), 0
 
@@ -473,7 +463,7 @@ class Consolidator:
         self, key: Key, age: float, fold: frozenset[str], gone: set[str]
     ) -> list[tuple[str | None, list[Row]]]:
         """Return groups of memories to summarize, each with its session."""
-        before = self._memory.storage.expiry_clock.wall() - age
+        before = self.memory.storage.expiry_clock.wall() - age
 
         def read(
             reads: store.StorageReads, now: float
@@ -486,13 +476,13 @@ class Consolidator:
                 found += _batches_to_summarize(rows, fold, gone)
             return found
 
-        return await self._memory.read_storage(key, read)
+        return await self.memory.read_storage(key, read)
 
     async def _summarize(
         self, key: Key, provider: SummaryProvider, session: str | None, rows: list[Row]
     ) -> tuple[list[str], int]:
         """Replace memories with one summary; return its ids, and their number."""
-        scan = self._memory.threads.long
+        scan = self.memory.threads.long
         events = await Join(scan(key, _memories_as_turns, rows))
         place = store.DueSession(*key, session or "-")
         call = self._observing.summarizing.summaries
@@ -514,12 +504,12 @@ class Consolidator:
         folds, drafts = await Join(scan(key, make))
         ends = [row.expires_at for row in rows if row.expires_at is not None]
         if ends:
-            left = min(ends) - self._memory.storage.expiry_clock.now()
+            left = min(ends) - self.memory.storage.expiry_clock.now()
             if left <= 0:
                 return [], 0  # a memory expired during the summary
             drafts = [replace(draft, ttl=left) for draft in drafts]
         request = WriteRequest(folds=folds)
-        written = await self._memory.write_drafts(key, drafts, request)
+        written = await self.memory.write_drafts(key, drafts, request)
         return written.ids, written.folded
 
     async def run_plan(self) -> int:
@@ -528,7 +518,7 @@ class Consolidator:
         An error for one user is logged and does not stop the run for other users. The
         next run tries that user again.
         """
-        plan, memory = self._plan, self._memory
+        plan, memory = self._plan, self.memory
         if plan is None:
             return 0
         pause = plan.seconds_between()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import os
 import re
@@ -31,7 +30,8 @@ from vecall.ingest.item_arguments import (
     checked_places,
     checked_vectors_of,
 )
-from vecall.operations.runtime import INLINE_PARSE_LIMIT, Runtime, keep_inherited
+from vecall.operations.runtime import INLINE_PARSE_LIMIT, keep_inherited
+from vecall.operations.writes import OperationGroup, Writes
 from vecall.store import Change, ItemRow, StorageReads
 from vecall.telemetry import observed
 from vecall.types import Item, Page
@@ -234,27 +234,20 @@ _READ_AT_ONCE = 200
 _DROPS_AT_ONCE = 1_000
 
 
-class ItemOperations:
+class ItemOperations(OperationGroup):
     """The items of one open file."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        """Use the runtime of an open file."""
-        self.runtime = runtime
-        self.telemetry = runtime.telemetry
+    def __init__(self, memory: Writes) -> None:
+        """Use an open file."""
+        super().__init__(memory)
         self._start_refreshing()
-
-    def under(self, runtime: Runtime) -> ItemOperations:
-        """Return the same items for callers with fewer rights."""
-        items = copy.copy(self)
-        items.runtime = runtime
-        return items
 
     def _start_refreshing(self) -> None:
         self._process = os.getpid()
-        self._refreshing = ItemRefresh(lambda job: self.runtime.storage.submit(job))
+        self._refreshing = ItemRefresh(lambda job: self.memory.storage.submit(job))
 
     def _checked_key(self, app: str, user: str, *, write: bool) -> Key:
-        key = self.runtime.key(app, user, write=write)
+        key = self.memory.key(app, user, write=write)
         if self._process != os.getpid():
             keep_inherited(self._refreshing)
             self._start_refreshing()
@@ -273,7 +266,7 @@ class ItemOperations:
         if not batch.operations:
             return []
         job = store.WriteItems(*key, batch.operations, batch.dim, embedder)
-        await Join(self.runtime.storage.submit(job))
+        await Join(self.memory.storage.submit(job))
         if store.ItemDrop in map(type, job.operations):
             self._free_vectors(job)
         return job.versions
@@ -285,7 +278,7 @@ class ItemOperations:
             for drop, version in zip(job.operations, job.versions, strict=True)
             if version and isinstance(drop, store.ItemDrop)
         ]
-        self.runtime.item_cache.forget((job.app, job.user), deleted)
+        self.memory.item_cache.forget((job.app, job.user), deleted)
 
     @observed("items_get", len)
     async def get(
@@ -295,10 +288,10 @@ class ItemOperations:
         key = self._checked_key(app, user, write=False)
         given = checked_list(keys, "keys", "pairs (namespace, key)")
         checked_bool(refresh, "refresh")
-        limits = self.runtime.limits
-        places = await self.runtime.parse_items(checked_places, given, limits)
-        is_fast = len(places) <= _INLINE and self.runtime.storage.is_local
-        threads = self.runtime.threads
+        limits = self.memory.limits
+        places = await self.memory.parse_items(checked_places, given, limits)
+        is_fast = len(places) <= _INLINE and self.memory.storage.is_local
+        threads = self.memory.threads
         is_page = len(places) <= _READ_AT_ONCE
         run: Any = threads.short if is_page else partial(threads.long, key)
         rows = self._read_rows(key, places, pieces=False) if is_fast else []
@@ -315,7 +308,7 @@ class ItemOperations:
 
     async def _check_batch(self, given: list[Any]) -> ItemBatch:
         """Return checked operations; an event loop checks few and small ones."""
-        runtime = self.runtime
+        runtime = self.memory
         if not in_event_loop() or len(given) > INLINE_PARSE_LIMIT:
             return await runtime.parse_items(checked_batch, given, runtime.limits)
         try:
@@ -352,7 +345,7 @@ class ItemOperations:
     def _read_rows(
         self, key: Key, places: Sequence[tuple[str, str]], pieces: bool = True
     ) -> list[ItemRow | None]:
-        storage = self.runtime.storage
+        storage = self.memory.storage
         if len(places) == 1 and not pieces:
             rows = [storage.item_at(*key, *places[0])]
         else:
@@ -380,7 +373,7 @@ class ItemOperations:
         cursor: object = None,
     ) -> Page[Item]:
         """Return a page of the items of a namespace and all below it."""
-        runtime = self.runtime
+        runtime = self.memory
         key = self._checked_key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", runtime.limits)
         low, high = store.namespace_range(labels)
@@ -469,16 +462,16 @@ class ItemOperations:
 
         `read` gets the reads, the number of the partition, and the range of names.
         """
-        labels = checked_namespace(namespace, "namespace", self.runtime.limits)
+        labels = checked_namespace(namespace, "namespace", self.memory.limits)
 
         def work() -> T | None:
-            with self.runtime.storage.read(*key) as reads:
+            with self.memory.storage.read(*key) as reads:
                 state = reads.item_state(*key)
                 if state is None:
                     return None
                 return read(reads, state.part, store.namespace_range(labels))
 
-        return await self._run_off_loop(partial(self.runtime.threads.long, key), work)
+        return await self._run_off_loop(partial(self.memory.threads.long, key), work)
 
     @observed("items_find", len)
     async def find_all(
@@ -541,7 +534,7 @@ class ItemOperations:
                 for row in rows[start : start + _DROPS_AT_ONCE]
             ]
             job = store.WriteItems(*key, drops)
-            await Join(self.runtime.storage.submit(job))
+            await Join(self.memory.storage.submit(job))
             self._free_vectors(job)
             gone += sum(version > 0 for version in job.versions)
         return gone
@@ -565,7 +558,7 @@ class ItemOperations:
         if waiting is not None:
             await Join(waiting)
         job = store.SweepItems(*key)
-        await Join(self.runtime.storage.submit(job))
+        await Join(self.memory.storage.submit(job))
         return job.swept
 
     def finish(self) -> None:
@@ -574,13 +567,13 @@ class ItemOperations:
             self._refreshing.finish()
 
     def _now(self) -> float:
-        return self.runtime.storage.expiry_clock.now()
+        return self.memory.storage.expiry_clock.now()
 
     def _current(self, key: Key, row: ItemRow, now: float) -> ItemRow | None:
         return self._refreshing.current(key, row, now)
 
     def _refresh(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
-        if not self.runtime.read_only:
+        if not self.memory.read_only:
             self._refreshing.refresh(key, rows, now)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
 import math
@@ -10,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from vecall import errors, store
 from vecall.concurrency.executor import PluginExecutor
@@ -22,7 +21,7 @@ from vecall.ingest.drafts import require_some, session_head
 from vecall.ingest.fields import CallMetadata
 from vecall.ingest.passages import SUMMARY, each_draft, lowest_trust, summary_drafts
 from vecall.limits import Compaction, Inactivity, MessageCount, Trigger
-from vecall.operations.writes import WriteRequest, Writes
+from vecall.operations.writes import OperationGroup, WriteRequest, Writes
 from vecall.store import BufferedTurn, Draft, DueSession
 from vecall.summaries import (
     SessionSummary,
@@ -273,7 +272,7 @@ _FIRST_PAUSE_S = 30.0
 _LONGEST_PAUSE_S = 3_600.0
 
 
-class SessionObserver:
+class SessionObserver(OperationGroup):
     """Buffers the turns of sessions until memories are made of them."""
 
     def __init__(
@@ -283,18 +282,16 @@ class SessionObserver:
         summarizer: SummaryProvider | None,
     ) -> None:
         """Create an observer for an open file."""
-        self._memory = memory
-        self.telemetry = memory.telemetry
+        super().__init__(memory)
         self.trigger = trigger
         self.summarizer = summarizer
         self.summarizing = SummarizerCalls()
         self.on_buffered: Callable[[], None] = lambda: None
         """Called after new turns were buffered; a session may now be due sooner."""
 
-    def under(self, memory: Writes) -> SessionObserver:
+    def under(self, memory: Writes) -> Self:
         """Return the same observer for callers with fewer rights."""
-        observer = copy.copy(self)
-        observer._memory = memory
+        observer = super().under(memory)
         observer.on_buffered = lambda: self.on_buffered()
         return observer
 
@@ -312,7 +309,7 @@ class SessionObserver:
     ) -> AddedIds:
         """Store the summaries of a session, or its turns without a summarizer."""
         if self.summarizer is None and not isinstance(self.trigger, Compaction):
-            return await self._memory.add_session(session, request, replace=replace)
+            return await self.memory.add_session(session, request, replace=replace)
         if replace or request != WriteRequest():
             raise errors.ConfigError(
                 "restore, replace, idempotency_key: are about turns, and this service "
@@ -336,7 +333,7 @@ class SessionObserver:
             due, parts = await self._read_session(session)
             await self._buffer_turns(due, parts, ends=True)
         else:
-            memory = self._memory
+            memory = self.memory
             key = memory.key(app_name, user_id, write=True)  # type: ignore[arg-type]
             id_ = check_name(session_id, "session_id", memory.limits)
             due = DueSession(*key, id_)
@@ -346,7 +343,7 @@ class SessionObserver:
 
     async def run_due(self) -> None:
         """Make memories of the sessions that are due."""
-        memory = self._memory
+        memory = self.memory
         listed: list[DueSession] = []
         if memory.storage.claims is None:
             listed = await memory.read_storage(
@@ -374,10 +371,10 @@ class SessionObserver:
 
         A storage without claims takes it from the end of `listed`.
         """
-        storage = self._memory.storage
+        storage = self.memory.storage
         if storage.claims is not None:
             claim = partial(storage.claims.session, _LEASE_S)
-            return await Join(self._memory.threads.short(claim))
+            return await Join(self.memory.threads.short(claim))
         while listed:
             session = listed.pop()
             claiming = storage.submit(store.ClaimSession(*session, _LEASE_S))
@@ -387,7 +384,7 @@ class SessionObserver:
 
     async def _read_session(self, session: object) -> tuple[DueSession, list[_Part]]:
         """Return the keys of a session, and its turns and compactions in order."""
-        memory = self._memory
+        memory = self.memory
         memory.check_open()
         head = session_head(session, memory.limits)
         key = memory.key(head.app, head.user, write=True)
@@ -409,24 +406,24 @@ class SessionObserver:
         trigger = None if ends else self.trigger
         if not any(drafts or summary for drafts, summary in parts):
             return
-        threads = self._memory.threads
+        threads = self.memory.threads
         new, drafts = await Join(threads.short(self._find_new, due, parts))
         if not new:
             return
-        reviewed = await self._memory.gate.review((due.app, due.user), drafts)
+        reviewed = await self.memory.gate.review((due.app, due.user), drafts)
         ids = {id_ for id_, _ in new}  # a text that the hook made too long has more
         new += [(draft.id, draft) for draft in reviewed if draft.id not in ids]
-        turns = await self._memory.parse_items(events_of, new, reviewed)
+        turns = await self.memory.parse_items(events_of, new, reviewed)
         delay = count = None
         if isinstance(trigger, Inactivity):
             delay = trigger.inactivity_ms / 1000
         elif isinstance(trigger, MessageCount):
             count = trigger.message_count
-        quota = self._memory.quota
+        quota = self.memory.quota
         keep = store.BufferTurns(
-            *due, turns, delay, count, quota, ends, self._memory.rights
+            *due, turns, delay, count, quota, ends, self.memory.rights
         )
-        await Join(self._memory.storage.submit(keep))
+        await Join(self.memory.storage.submit(keep))
         self.on_buffered()
 
     def _find_new(
@@ -443,7 +440,7 @@ class SessionObserver:
             items.update({draft.id: draft for draft in in_slices(turns)})
             if summary is not None:
                 items[compaction_id(due.session, summary)] = summary
-        with self._memory.storage.read(due.app, due.user) as reads:
+        with self.memory.storage.read(due.app, due.user) as reads:
             known = reads.seen_turn_ids(*due, list(items))
         new = [
             (id_, each)
@@ -463,7 +460,7 @@ class SessionObserver:
         return new, drafts
 
     async def _buffered_turns(self, due: DueSession) -> list[BufferedTurn]:
-        return await self._memory.read_storage(
+        return await self.memory.read_storage(
             (due.app, due.user), lambda reads, _: reads.buffered_turns(*due), short=True
         )
 
@@ -479,7 +476,7 @@ class SessionObserver:
         """Make memories of all buffered turns of a session."""
         while turns := await self._buffered_turns(due):
             if self.summarizer is None:
-                drafts = await self._memory.parse_items(drafts_of, turns, due.session)
+                drafts = await self.memory.parse_items(drafts_of, turns, due.session)
             else:
                 drafts = await self.summarizing.drafts(self.summarizer, due, turns)
             with suppress(errors.ConflictError):  # another call stored or deleted some
@@ -496,5 +493,5 @@ class SessionObserver:
             reviewed=reviewed, consumed_turns=(due.session, [turn.id for turn in turns])
         )
         return (
-            await self._memory.write_drafts((due.app, due.user), drafts, request)
+            await self.memory.write_drafts((due.app, due.user), drafts, request)
         ).ids

@@ -19,8 +19,8 @@ from vecall.ingest.fields import GivenMetadata, call_metadata
 from vecall.limits import Limits
 from vecall.operations.searches import ALONE
 from vecall.operations.writes import (
+    OperationGroup,
     WriteRequest,
-    Writes,
     checked_version,
     give_own_vectors,
 )
@@ -74,31 +74,26 @@ def found_count(entries: list[MemoryEntry | None]) -> int:
     return sum(entry is not None for entry in entries)
 
 
-class StoredMemories:
+class StoredMemories(OperationGroup):
     """Reads, changes and deletes the stored memories of an open file."""
-
-    def __init__(self, memory: Writes) -> None:
-        """Use the runtime of an open file."""
-        self._memory = memory
-        self.telemetry = memory.telemetry
 
     def _key_of_memory(
         self, app: str, user: str, memory_id: str, scope: str, *, write: bool
     ) -> Key:
         """Return the key of the partition of a memory; check all names."""
-        key = self._memory.key(app, user, scope, write=write)
-        check_name(memory_id, "memory_id", self._memory.limits)
+        key = self.memory.key(app, user, scope, write=write)
+        check_name(memory_id, "memory_id", self.memory.limits)
         return key
 
     def _checked_ids(self, memory_ids: object) -> list[str]:
-        limits = self._memory.limits
+        limits = self.memory.limits
         ids = as_list(memory_ids, "memory_ids")
         return [check_name(id_, "memory_ids", limits) for id_ in ids]
 
     def _read_row(
         self, reads: store.StorageReads, key: Key, memory_id: str, now: float
     ) -> store.Row:
-        row = reads.find(*key, memory_id, now, self._memory.rights)
+        row = reads.find(*key, memory_id, now, self.memory.rights)
         if row is None:
             raise errors.NotFoundError(_NO_MEMORY)
         return row
@@ -114,14 +109,14 @@ class StoredMemories:
             row = self._read_row(reads, key, memory_id, now)
             return entry_from_row(row, scope=scope)
 
-        return await self._memory.read_storage(key, read, short=True)
+        return await self.memory.read_storage(key, read, short=True)
 
     @observed("get_many", found_count)
     async def get_many(
         self, app: str, user: str, memory_ids: object, scope: str, include_expired: bool
     ) -> list[MemoryEntry | None]:
         """Return the memory of each id; None for an id without one."""
-        memory = self._memory
+        memory = self.memory
         key = memory.key(app, user, scope, write=False)
         ids = self._checked_ids(memory_ids)
         expired = checked_bool(include_expired, "include_expired")
@@ -144,7 +139,7 @@ class StoredMemories:
         self, app: str, user: str, memory_id: str, before: object, after: object
     ) -> list[MemoryEntry]:
         """Return a memory and the turns around it in its session."""
-        memory = self._memory
+        memory = self.memory
         key = self._key_of_memory(app, user, memory_id, "user", write=False)
         counts = (
             check_turns(before, "turns_before", memory.limits),
@@ -164,22 +159,22 @@ class StoredMemories:
         self, app: str, user: str, memory_ids: object, ttl: object, scope: str
     ) -> int:
         """Move the expiry of memories; return how many were found."""
-        key = self._memory.key(app, user, scope, write=True)
+        key = self.memory.key(app, user, scope, write=True)
         ids = self._checked_ids(memory_ids)
         seconds = None if ttl is None else ttl_seconds(ttl)
         if not ids:
             return 0
-        job = store.TouchMemories(*key, ids, seconds, self._memory.rights)
+        job = store.TouchMemories(*key, ids, seconds, self.memory.rights)
         return len((await self._write(job)).ids)
 
     @observed("mark_used", int)
     async def mark_used(self, app: str, user: str, memory_ids: object) -> int:
         """Count one use of each memory; return how many were found."""
-        key = self._memory.key(app, user, write=True)
+        key = self.memory.key(app, user, write=True)
         ids = self._checked_ids(memory_ids)
         if not ids:
             return 0
-        job = store.MarkUsed(*key, ids, self._memory.rights)
+        job = store.MarkUsed(*key, ids, self.memory.rights)
         return len((await self._write(job)).marked)
 
     @observed("history", len)
@@ -187,7 +182,7 @@ class StoredMemories:
         self, app: str, user: str, memory_id: str, scope: str
     ) -> list[Revision]:
         """Return the current and the former versions of a memory."""
-        memory = self._memory
+        memory = self.memory
         key = self._key_of_memory(app, user, memory_id, scope, write=False)
 
         def read() -> list[Revision]:
@@ -228,7 +223,7 @@ class StoredMemories:
         Without `if_version`, it is repeated over what another call wrote meanwhile. A
         later write may have changed the memory again before the call returns.
         """
-        memory = self._memory
+        memory = self.memory
         if max_trust is not None:
             check_tier(max_trust, "max_trust")
         key = self._key_of_memory(app, user, memory_id, scope, write=True)
@@ -288,7 +283,7 @@ class StoredMemories:
     async def archive(self, app: str, user: str, memory_id: str, scope: str) -> None:
         """Archive a memory: it stays stored, but searches do not return it."""
         key = self._key_of_memory(app, user, memory_id, scope, write=True)
-        job = store.ArchiveMemories(*key, [memory_id], rights=self._memory.rights)
+        job = store.ArchiveMemories(*key, [memory_id], rights=self.memory.rights)
         if not (await self._write(job)).removed:
             raise errors.NotFoundError(_NO_MEMORY)
 
@@ -303,7 +298,7 @@ class StoredMemories:
         updated_at: float | None = None,
     ) -> list[str]:
         """Make a memory of the given state live; return the ids of live memories."""
-        memory = self._memory
+        memory = self.memory
         key = self._key_of_memory(app, user, memory_id, scope, write=True)
         seen = None if updated_at is None else to_seconds(updated_at, "updated_at")
         if state == QUARANTINED:
@@ -320,10 +315,10 @@ class StoredMemories:
             msg = f"state: must be one of {', '.join(get_args(store.State))}"
             raise errors.InvalidArgumentError(msg)
         if state == QUARANTINED:
-            self._memory.rights.require_review()
+            self.memory.rights.require_review()
         if filter_ is None:
             return EVERY
-        return check_filter(filter_, self._memory.limits, by_metadata=True)
+        return check_filter(filter_, self.memory.limits, by_metadata=True)
 
     @observed("list", len)
     async def list_page(
@@ -338,7 +333,7 @@ class StoredMemories:
         include_expired: bool,
     ) -> Page[MemoryEntry]:
         """Return a page of a user's memories in one state, in order of creation."""
-        memory = self._memory
+        memory = self.memory
         key = memory.key(app, user, scope, write=False)
         conditions = self._checked_conditions(state, filter_)
         limit = check_top_k(limit, memory.limits, "limit", DEFAULT_PAGE)
@@ -369,10 +364,10 @@ class StoredMemories:
         include_expired: bool,
     ) -> int:
         """Return the number of a user's memories that pass a filter."""
-        key = self._memory.key(app, user, scope, write=False)
+        key = self.memory.key(app, user, scope, write=False)
         conditions = self._checked_conditions(state, filter_)
-        rights = self._memory.rights
-        return await self._memory.read_storage(
+        rights = self.memory.rights
+        return await self.memory.read_storage(
             key,
             lambda reads, now: reads.count_listed(*key, state, now, conditions, rights),
             expired=include_expired,
@@ -383,10 +378,10 @@ class StoredMemories:
         self, app: str, user: str, state: str, scope: str, include_expired: bool
     ) -> MemoryFigures:
         """Return how many memories a user has, by day and by kind."""
-        key = self._memory.key(app, user, scope, write=False)
+        key = self.memory.key(app, user, scope, write=False)
         self._checked_conditions(state)
-        rights = self._memory.rights
-        return await self._memory.read_storage(
+        rights = self.memory.rights
+        return await self.memory.read_storage(
             key,
             lambda reads, now: reads.memory_figures(*key, state, now, rights),
             expired=include_expired,
@@ -404,9 +399,9 @@ class StoredMemories:
         include_expired: bool,
     ) -> Page[ListedSession]:
         """Return a page of a user's sessions that have memories."""
-        key = self._memory.key(app, user, scope, write=False)
-        rights = self._memory.rights
-        return await self._memory.page_of_names(
+        key = self.memory.key(app, user, scope, write=False)
+        rights = self.memory.rights
+        return await self.memory.page_of_names(
             key,
             (prefix, after, limit),
             lambda reads, now, *page: reads.list_sessions(*key, *page, now, rights),
@@ -421,11 +416,11 @@ class StoredMemories:
         self, app: str, user: str, memory_id: str | None, scope: str, if_version: object
     ) -> int:
         """Delete one memory permanently; return the number deleted, 0 or 1."""
-        key = self._memory.key(app, user, scope, write=True)
+        key = self.memory.key(app, user, scope, write=True)
         version = checked_version(if_version)
         if memory_id is None:
             return 0
-        check_name(memory_id, "memory_id", self._memory.limits)
+        check_name(memory_id, "memory_id", self.memory.limits)
         return len((await self._delete(key, [memory_id], version=version)).removed)
 
     @observed("delete_many", sum)
@@ -433,7 +428,7 @@ class StoredMemories:
         self, app: str, user: str, memory_ids: object, scope: str
     ) -> list[bool]:
         """Delete memories in one transaction; return whether each was there."""
-        key = self._memory.key(app, user, scope, write=True)
+        key = self.memory.key(app, user, scope, write=True)
         ids = self._checked_ids(memory_ids)
         if not ids:
             return []
@@ -443,8 +438,8 @@ class StoredMemories:
     @observed("delete_session", int)
     async def delete_session(self, app: str, user: str, session_id: str) -> int:
         """Delete the memories of a session; return the number deleted."""
-        key = self._memory.key(app, user, write=True)
-        check_name(session_id, "session_id", self._memory.limits)
+        key = self.memory.key(app, user, write=True)
+        check_name(session_id, "session_id", self.memory.limits)
         return len((await self._delete(key, session=session_id)).removed)
 
     @observed("delete_where", int)
@@ -452,14 +447,14 @@ class StoredMemories:
         self, app: str, user: str, filter_: object, scope: str
     ) -> int:
         """Delete the memories that match a filter; return the number deleted."""
-        key = self._memory.key(app, user, scope, write=True)
-        conditions = check_filter(filter_, self._memory.limits, by_metadata=True)
+        key = self.memory.key(app, user, scope, write=True)
+        conditions = check_filter(filter_, self.memory.limits, by_metadata=True)
         if conditions == Filter():
             msg = "filter: must name at least one condition; delete_user deletes all"
             raise errors.InvalidArgumentError(msg)
         passed = None
         if conditions.metadata is not None:  # other writers do not wait for the scan
-            passed = await self._memory.read_storage(
+            passed = await self.memory.read_storage(
                 key, lambda reads, _: reads.passing(*key, conditions)
             )
         change = await self._delete(
@@ -474,11 +469,11 @@ class StoredMemories:
     async def delete_user(self, app: str, user: str, forget: bool, scope: str) -> int:
         """Delete all memories of a user, or every trace of one."""
         checked_bool(forget, "forget")
-        key = self._memory.key(app, user, scope, write=True)
+        key = self.memory.key(app, user, scope, write=True)
         return len((await self._delete_partition(key, forget)).ids)
 
     async def _delete_partition(self, key: Key, forget: bool) -> Change:
-        memory = self._memory
+        memory = self.memory
         job: store.WriteJob = store.DeleteMemories(*key, rights=memory.rights)
         if forget:
             memory.rights.require_all_tiers()  # traces of a hidden memory are traces
@@ -498,8 +493,8 @@ class StoredMemories:
     @observed("delete_app", int)
     async def delete_app(self, app: str, confirm: bool, forget: bool) -> int:
         """Delete all memories of all users of an app, user by user."""
-        self._memory.check_whole()
-        self._memory.key(app, "-", write=True)
+        self.memory.check_whole()
+        self.memory.key(app, "-", write=True)
         checked_bool(forget, "forget")
         if confirm is not True:
             msg = "confirm: deleting the memories of all users needs confirm=True"
@@ -512,7 +507,7 @@ class StoredMemories:
             return users
 
         count = 0
-        for key in await self._memory.read_storage(None, partitions):
+        for key in await self.memory.read_storage(None, partitions):
             count += len((await self._delete_partition(key, forget)).ids)
         return count
 
@@ -520,13 +515,13 @@ class StoredMemories:
         self, key: Key, ids: Sequence[str] | None = None, **conditions: Any
     ) -> Change:
         """Delete memories; see `DeleteMemories` for the conditions."""
-        rights = self._memory.rights
-        return await self._memory.delete(
+        rights = self.memory.rights
+        return await self.memory.delete(
             store.DeleteMemories(*key, ids, rights=rights, **conditions)
         )
 
     async def _write(self, job: store.WriteJob) -> Change:
-        return await Join(self._memory.storage.submit(job))
+        return await Join(self.memory.storage.submit(job))
 
     # Forgetting in two steps: propose memories, then confirm to delete them.
 
@@ -535,7 +530,7 @@ class StoredMemories:
         self, app: str, user: str, query: str, top_k: int | None
     ) -> ForgetProposal:
         """Search for memories to forget, and store them as a proposal."""
-        memory = self._memory
+        memory = self.memory
         key = memory.key(app, user, write=True)
         query = check_query(query)[: memory.limits.max_query_chars]
         # The default floors of the service do not apply to proposals.
@@ -565,11 +560,11 @@ class StoredMemories:
         """
         find = search_index.recall.candidates
         try:
-            found = await self._memory.search_partition(search_index, request, find)
+            found = await self.memory.search_partition(search_index, request, find)
         except errors.EmbedderError:
             words = replace(request.ranking, fusion="words")
             request = request._replace(ranking=words)
-            found = await self._memory.search_partition(search_index, request, find)
+            found = await self.memory.search_partition(search_index, request, find)
         parts = [memory.explanation or {} for memory in found.memories]
         near = near_best(
             [
@@ -586,9 +581,9 @@ class StoredMemories:
     @observed("confirm_forget", int)
     async def confirm_forget(self, app: str, user: str, token: str, ids: object) -> int:
         """Delete some or all proposed memories; return the number deleted."""
-        key = self._memory.key(app, user, write=True)
-        check_name(token, "token", self._memory.limits)
-        chosen = chosen_ids(ids, self._memory.limits)
+        key = self.memory.key(app, user, write=True)
+        check_name(token, "token", self.memory.limits)
+        chosen = chosen_ids(ids, self.memory.limits)
         return len((await self._delete(key, chosen, token=token)).removed)
 
 

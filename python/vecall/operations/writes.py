@@ -7,9 +7,10 @@ operations hold no state of an event loop.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -511,6 +512,21 @@ class Writes(Searches):
             errors.ClosedError
         ):  # the memories are stored, but the service was closed
             return aligned(items, written)
+
+
+class OperationGroup:
+    """Operations on one open file, under the rights of its callers."""
+
+    def __init__(self, memory: Writes) -> None:
+        """Use an open file."""
+        self.memory = memory
+        self.telemetry = memory.telemetry
+
+    def under(self, memory: Writes) -> Self:
+        """Return the same operations for callers with fewer rights."""
+        group = copy.copy(self)
+        group.memory = memory
+        return group
 
 
 # An open file as callers with fewer rights see it.

@@ -26,7 +26,7 @@ class SyncMemoryAdmin:
 
     def __repr__(self) -> str:
         """Return where they are."""
-        return f"<{type(self).__name__} {self._admin.runtime.place}>"
+        return f"<{type(self).__name__} {self._admin.memory.place}>"
 
     def backup(self, path: str | Path) -> None:
         """Copy a consistent state of the file while it is in use.

@@ -31,7 +31,7 @@ class MemoryAdmin:
 
     def __repr__(self) -> str:
         """Return where they are."""
-        return f"<{type(self).__name__} {self._admin.runtime.place}>"
+        return f"<{type(self).__name__} {self._admin.memory.place}>"
 
     @property
     def sync(self) -> SyncMemoryAdmin:
