@@ -300,9 +300,7 @@ class SessionObserver(OperationGroup):
         """Buffer the new turns of a session; return the ids of memories made now."""
         due, parts = await self._read_session(session)
         await self._buffer_turns(due, parts)
-        if isinstance(self.trigger, Compaction):
-            return await self._remember_compactions(due)
-        return []
+        return await self._remember_compactions(due)
 
     async def add_session(
         self, session: object, request: WriteRequest, *, replace: bool
@@ -319,11 +317,7 @@ class SessionObserver(OperationGroup):
 
     @observed("end_session", len)
     async def end(
-        self,
-        session: object,
-        app_name: str | None,
-        user_id: str | None,
-        session_id: str | None,
+        self, session: object, app: str | None, user: str | None, session_id: str | None
     ) -> list[str]:
         """Make memories of all buffered turns of a session; return their ids.
 
@@ -334,11 +328,10 @@ class SessionObserver(OperationGroup):
             await self._buffer_turns(due, parts, ends=True)
         else:
             memory = self.memory
-            key = memory.key(app_name, user_id, write=True)  # type: ignore[arg-type]
+            key = memory.key(app, user, write=True)  # type: ignore[arg-type]
             id_ = check_name(session_id, "session_id", memory.limits)
             due = DueSession(*key, id_)
-        is_by_compaction = isinstance(self.trigger, Compaction)
-        made = await self._remember_compactions(due) if is_by_compaction else []
+        made = await self._remember_compactions(due)
         return made + await self._remember_all(due)
 
     async def run_due(self) -> None:
@@ -465,8 +458,10 @@ class SessionObserver(OperationGroup):
         )
 
     async def _remember_compactions(self, due: DueSession) -> list[str]:
-        """Store compactions as memories; remove the turns that they summarize."""
+        """Store compactions as memories, if they are; remove what they summarize."""
         made: list[str] = []
+        if not isinstance(self.trigger, Compaction):
+            return made
         while found := first_compaction(await self._buffered_turns(due), due.session):
             with suppress(errors.ConflictError):  # another process made this memory
                 made += await self._write_memories(due, *found)
