@@ -92,8 +92,8 @@ class NamedKeyLocks(KeyLocks):
     to all that can be observed.
     """
 
-    def _enter(self, key: tuple[str, str]) -> Any:
-        counted: Any = super()._enter(key)
+    def _add_user(self, key: tuple[str, str]) -> Any:
+        counted: Any = super()._add_user(key)
         if isinstance(counted.lock, ScheduledLock):
             counted.lock.name = ("lock of", id(self), key)
         return counted

@@ -29,7 +29,7 @@ from vecall.clock import to_seconds
 from vecall.coding_agents.install import with_value
 from vecall.coding_agents.transcript import read_turns
 from vecall.lexical.statements import statement_key
-from vecall.operations.consolidation import _said
+from vecall.operations.consolidation import _words_and_signs
 from vecall.prompts.render import render, without_recalled
 from vecall.server import create_app
 from vecall.summaries.providers import read_answer, turns_of
@@ -156,7 +156,7 @@ def _service_doors(memory: MemoryService, simple: InMemoryMemoryService) -> Door
         "in-memory service": lambda text: simple.sync.search_memory(
             **OWNER, query=text
         ),
-        "duplicates": lambda text: (_said(text), statement_key(text)),
+        "duplicates": lambda text: (_words_and_signs(text), statement_key(text)),
     }
 
 

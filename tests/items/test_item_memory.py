@@ -83,7 +83,7 @@ def test_a_user_who_is_searched_stays_while_others_come_and_go(opened):
     for user in range(1, 60):
         search(opened, 0)
         search(opened, user)
-        assert (APP, "user0") in opened.items._items._runtime.item_cache._owners
+        assert (APP, "user0") in opened.items._items.memory.item_cache._owners
 
 
 def delete_some(memory: MemoryService) -> None:

@@ -17,6 +17,7 @@ from vecall import (
     ReadOnlyError,
     StorageOptions,
 )
+from vecall.operations import consolidation
 
 VECTORS = {
     "I like tea.": (1.0, 0.0, 0.0),
@@ -119,18 +120,19 @@ def test_what_is_equal_by_words_and_by_meaning_becomes_one_group(service):
     assert kept(service).keys() == {"2"}
 
 
-def test_what_changed_since_it_was_compared_is_not_merged(service):
+def test_what_changed_since_it_was_compared_is_not_merged(service, monkeypatch):
     told(service, "I like tea.", "Tea is what I like.")
-    consolidating = service._consolidator
-    compare = consolidating._same
+    compare = consolidation.find_near_duplicates
+    compared = []
 
     def changed_then(*arguments):
-        found = compare(*arguments)
+        compared.extend(compare(*arguments))
         service.sync.update_memory(**ALICE, memory_id="0", content="I live in Rome.")
-        return found
+        return compared
 
-    consolidating._same = changed_then
+    monkeypatch.setattr(consolidation, "find_near_duplicates", changed_then)
     assert merge(service).merged == 0
+    assert compared
     assert len(kept(service)) == 2
 
 

@@ -166,13 +166,13 @@ def test_a_search_with_long_lists_does_not_hold_the_loop_up(open_service, monkey
     long = [{"t": [n, *range(1_000)]} for n in range(40)]
     user.add([MemoryEntry(f"zebra {n}", custom_metadata=e) for n, e in enumerate(long)])
     threads: list[str] = []
-    real = searches._tested
+    real = searches._values_to_test
 
     def watched(*arguments: Any) -> Any:
         threads.append(threading.current_thread().name)
         return real(*arguments)
 
-    monkeypatch.setattr(searches, "_tested", watched)
+    monkeypatch.setattr(searches, "_values_to_test", watched)
     for operand, is_long in (([1_000 - 1] * 1, False), (list(range(20, 30)), True)):
         threads.clear()
         found = user.search(

@@ -224,14 +224,14 @@ def test_what_was_written_is_returned_also_if_the_service_closes_meanwhile(
 ):
     service = open_service(embedder=None)
     memory = service._memory
-    written = memory.added
+    written = memory.write_drafts
 
     async def closed_after(*args: Any, **named: Any) -> Any:
         done = await written(*args, **named)
         memory.reader.shutdown()
         return done
 
-    monkeypatch.setattr(memory, "added", closed_after)
+    monkeypatch.setattr(memory, "write_drafts", closed_after)
     events = [{"content": f"zebra {n}", "id": f"e{n}"} for n in range(40)]
     ids = service.sync.add_events_to_memory(**ALICE, session_id="s", events=events)
     assert len(set(ids)) == 40

@@ -103,7 +103,7 @@ def close_at_exit(service: ClosesOnExit) -> None:
     _open[next(_numbers)] = service
 
 
-def abandoned(
+def clean_up_if_abandoned(
     service: object, *steps: Callable[[], None]
 ) -> weakref.finalize[..., Any]:
     """Register steps that clean up a service that was freed without `close`.
@@ -112,12 +112,12 @@ def abandoned(
     of the process. The steps have no reference to the service and must not block: the
     garbage collector may call them in any thread. A closed service detaches the result.
     """
-    finalizer = weakref.finalize(service, _clear_away, os.getpid(), steps)
+    finalizer = weakref.finalize(service, _clean_up, os.getpid(), steps)
     finalizer.atexit = False  # type: ignore[misc]
     return finalizer
 
 
-def _clear_away(process: int, steps: tuple[Callable[[], None], ...]) -> None:
+def _clean_up(process: int, steps: tuple[Callable[[], None], ...]) -> None:
     if os.getpid() != process:
         return  # a forked child: threads and connections belong to the parent
     for step in steps:
@@ -129,7 +129,7 @@ def _clear_away(process: int, steps: tuple[Callable[[], None], ...]) -> None:
     )
 
 
-def _close_all() -> None:
+def _close_open_services() -> None:
     for number in sorted(_open.keys(), reverse=True):
         service = _open.get(number)
         if service is None:
@@ -143,4 +143,4 @@ def _close_all() -> None:
             )
 
 
-atexit.register(_close_all)
+atexit.register(_close_open_services)

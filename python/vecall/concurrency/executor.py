@@ -26,8 +26,9 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
+from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import watching
-from vecall.errors import ClosedError, ReentrantCallError
+from vecall.errors import ClosedError, ReentrantCallError, VecallError
 
 # Futures and thread pools that stay usable after an interrupt, such as Ctrl-C.
 #
@@ -167,7 +168,7 @@ class PluginCancelledError(RuntimeError):
     """
 
 
-async def finished(result: Awaitable[T]) -> T:
+async def await_result(result: Awaitable[T]) -> T:
     """Await what a plugin's function returned, on the event loop of its executor."""
     try:
         return await result
@@ -217,7 +218,7 @@ class PluginExecutor:
         context.run(_waiting.set, (*_waiting.get(), id(self)))
         try:
             if not concurrent:
-                return self._pool.submit(context.run, self._call, function)
+                return self._pool.submit(context.run, self._call_function, function)
             running: list[Future[Any]] = []
             running.append(
                 context.run(
@@ -227,6 +228,32 @@ class PluginExecutor:
             return running[0]
         except RuntimeError:
             raise ClosedError("the memory service is closed") from None
+
+    async def call(
+        self,
+        function: Callable[[], Any],
+        *,
+        concurrent: bool,
+        name: str,
+        failed: type[VecallError],
+        nested: str,
+        passed: type[VecallError] = ClosedError,
+    ) -> Any:
+        """Return what a function returns that `run` calls; raise `failed` if it fails.
+
+        The message says `nested` if the function called its own service. Errors of the
+        class `passed` are raised as they are.
+        """
+        self.refuse_nested()
+        try:
+            return await Join(self.run(function, concurrent=concurrent))
+        except ReentrantCallError:
+            raise failed(f"{name} {nested}") from None
+        except passed:
+            raise
+        except Exception as error:
+            # The error's message may contain a memory's text; its type does not.
+            raise failed(f"{name} failed with {type(error).__name__}") from None
 
     def close(self) -> None:
         """Finish the calls in progress and end the threads. Idempotent."""
@@ -238,12 +265,12 @@ class PluginExecutor:
         if loop is not None and thread is not None:
             if thread.is_alive():
                 with suppress(RuntimeError):  # another call stopped the loop
-                    asyncio.run_coroutine_threadsafe(_finish_all(), loop).result()
+                    asyncio.run_coroutine_threadsafe(_finish_tasks(), loop).result()
             if self._stop is not None:
                 self._stop()
             thread.join()
 
-    def _call(self, function: Callable[[], Any]) -> Any:
+    def _call_function(self, function: Callable[[], Any]) -> Any:
         try:
             result = function()
         except (StopIteration, asyncio.CancelledError) as error:
@@ -252,7 +279,7 @@ class PluginExecutor:
             # cancelled.
             raise RuntimeError(type(error).__name__) from None
         if isinstance(result, Awaitable):
-            result = self._schedule_on_loop(finished(result)).result()
+            result = self._schedule_on_loop(await_result(result)).result()
         return result
 
     async def _await_in_slot(
@@ -262,7 +289,7 @@ class PluginExecutor:
             self._slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
         _running.set(running)
         async with self._slots:
-            return await finished(function())
+            return await await_result(function())
 
     def _schedule_on_loop(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on the event loop; the first call starts the loop."""
@@ -296,7 +323,7 @@ def _stop_loop(loop: asyncio.AbstractEventLoop) -> None:
         loop.call_soon_threadsafe(loop.stop)
 
 
-async def _finish_all() -> None:
+async def _finish_tasks() -> None:
     """Wait for every other task of the running loop."""
     mine = asyncio.current_task()
     others = [task for task in asyncio.all_tasks() if task is not mine]
@@ -388,12 +415,12 @@ class _FairWork:
             raise AbandonedError
         if self.turns.are_wanted and time.perf_counter() - self.since > _TURN_S:
             self.turns.end()
-            self._begin()
+            self._begin_turn()
 
     def run(self) -> None:
         if not self.scan.set_running_or_notify_cancel():
             return
-        self._begin()
+        self._begin_turn()
         try:
             with watching(self):
                 result = self.call()
@@ -404,7 +431,7 @@ class _FairWork:
         finally:
             self.turns.end()
 
-    def _begin(self) -> None:
+    def _begin_turn(self) -> None:
         self.turns.begin()
         self.since = time.perf_counter()
 
@@ -453,7 +480,7 @@ class FairPool:
         self._pool.shutdown(wait=True)
 
     def _run_waiting(self) -> None:
-        while (taken := self._take()) is not None:
+        while (taken := self._take_next_work()) is not None:
             owner, work = taken
             try:
                 work.run()
@@ -462,7 +489,7 @@ class FairPool:
                     self._busy.discard(owner)
             del taken, work  # its result is the caller's
 
-    def _take(self) -> tuple[Hashable, _FairWork] | None:
+    def _take_next_work(self) -> tuple[Hashable, _FairWork] | None:
         """Return the next work, and its owner; None if those who wait are busy."""
         with self._lock:
             for owner, queue in self._waiting.items():
@@ -534,7 +561,7 @@ class PeriodicWorker:
             wake = self._wake
             keeper = weakref.ref(self, lambda _: wake.set())
             self._thread = threading.Thread(
-                target=_run,
+                target=_run_periodically,
                 args=(keeper, wake, interval),
                 name="vecall-housekeeper",
                 daemon=True,
@@ -569,7 +596,7 @@ class PeriodicWorker:
             return None
 
 
-def _run(
+def _run_periodically(
     keeper: weakref.ref[PeriodicWorker], wake: threading.Event, longest: float
 ) -> None:
     """Run the thread. It holds no reference to the worker while it waits."""

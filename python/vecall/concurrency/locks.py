@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -34,17 +34,17 @@ class KeyLocks(Generic[Key]):
     @contextmanager
     def held(self, key: Key) -> Iterator[None]:
         """Hold a key's lock in the block; wait for the lock first."""
-        counted = self._enter(key)
+        counted = self._add_user(key)
         try:
             with counted.lock:
                 yield
         finally:
-            self._leave_lock(key, counted)
+            self._remove_user(key, counted)
 
     @contextmanager
     def held_if_free(self, key: Key) -> Iterator[bool]:
         """Hold a key's lock in the block if it is free; yield whether it is."""
-        counted = self._enter(key)
+        counted = self._add_user(key)
         try:
             free = counted.lock.acquire(blocking=False)
             try:
@@ -53,13 +53,13 @@ class KeyLocks(Generic[Key]):
                 if free:
                     counted.lock.release()
         finally:
-            self._leave_lock(key, counted)
+            self._remove_user(key, counted)
 
     def __len__(self) -> int:
         """Return the number of keys that have a lock now."""
         return len(self._locks)
 
-    def _enter(self, key: Key) -> _Counted:
+    def _add_user(self, key: Key) -> _Counted:
         with self._mutex:
             counted = self._locks.get(key)
             if counted is None:
@@ -68,7 +68,7 @@ class KeyLocks(Generic[Key]):
             counted.users += 1
             return counted
 
-    def _leave_lock(self, key: Key, counted: _Counted) -> None:
+    def _remove_user(self, key: Key, counted: _Counted) -> None:
         with self._mutex:
             counted.users -= 1
             if not counted.users:
@@ -146,7 +146,7 @@ class SingleFlight:
     def dropped(self, keys: Sequence[FlightKey]) -> None:
         """Give up claims: the futures of these keys fail with `EmbedderError`."""
         for key in keys:
-            promise = self._take(key)
+            promise = self._pop_promise(key)
             if promise is not None:
                 promise.set_exception(_shared_call_error())
 
@@ -169,11 +169,11 @@ class SingleFlight:
             self.dropped(keys)
             return
         for key, vector in zip(keys, done.result(), strict=True):
-            promise = self._take(key)
+            promise = self._pop_promise(key)
             if promise is not None:
                 promise.set_result(vector)
 
-    def _take(self, key: FlightKey) -> Future[bytes | None] | None:
+    def _pop_promise(self, key: FlightKey) -> Future[bytes | None] | None:
         """Give up a claim; return its future if another caller waits for it."""
         with self._lock:
             claim = self._coming.pop(key, None)
@@ -231,9 +231,9 @@ class SharedWork(Generic[Key]):
                     run.again = run.again or afresh
                     return run.promise
                 self._runs[key] = new
-            self._start(key, partial(self._ended, key, new))
+            self._start(key, partial(self._end_run, key, new))
         except BaseException as error:
-            self._ended(key, new, error)
+            self._end_run(key, new, error)
             raise
         return new.promise
 
@@ -246,14 +246,7 @@ class SharedWork(Generic[Key]):
         with self._mutex:
             return set(self._runs)
 
-    def _begin(self, key: Key, run: _Run) -> None:
-        try:
-            self._start(key, partial(self._ended, key, run))
-        except BaseException as error:
-            self._ended(key, run, error)
-            raise
-
-    def _ended(self, key: Key, run: _Run, error: BaseException | None) -> None:
+    def _end_run(self, key: Key, run: _Run, error: BaseException | None) -> None:
         if not isinstance(error, Exception):
             # None, or an interrupt (such as Ctrl-C) of the caller that started the run.
             # The other waiters of the future check the partition's state themselves.
@@ -270,5 +263,9 @@ class SharedWork(Generic[Key]):
         else:
             run.promise.set_exception(error)
         if following is not None:
-            with suppress(Exception):  # the future of `following` has the error
-                self._begin(key, following)
+            try:
+                self._start(key, partial(self._end_run, key, following))
+            except BaseException as interrupt:
+                self._end_run(key, following, interrupt)
+                if not isinstance(interrupt, Exception):  # else its future has it
+                    raise

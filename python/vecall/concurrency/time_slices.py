@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
+Paced = Callable[[Iterable[T]], Iterator[T]]
+"""Iterates over items: `in_slices`, or `iter` on an event loop."""
 
 _SLICE_S = 0.001
 _SHORT_SLICE_S = 0.00025  # of work that gives way to busy threads
@@ -100,10 +102,10 @@ def in_slices(items: Iterable[T], *, gives_way: bool = False) -> Iterator[T]:
     """Yield items; pause between two items when a slice of 1 ms is over."""
     if isinstance(items, Sized) and len(items) < 2:
         return iter(items)  # most writes have one item, and there is no "between"
-    return _in_slices(items, gives_way)
+    return _pause_between(items, gives_way)
 
 
-def _in_slices(items: Iterable[T], gives_way: bool) -> Iterator[T]:
+def _pause_between(items: Iterable[T], gives_way: bool) -> Iterator[T]:
     slices = Slices(gives_way=gives_way)
     for item in items:
         yield item

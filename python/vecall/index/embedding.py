@@ -19,7 +19,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.concurrency.executor import PluginExecutor, finished
+from vecall.concurrency.executor import PluginExecutor, await_result
 from vecall.concurrency.join import Join
 from vecall.concurrency.locks import Claim, FlightKey, SingleFlight
 from vecall.embedders import Embedder, Vectors, checked_vectors
@@ -316,7 +316,7 @@ async def _embed_with_retries_async(
 ) -> Any:
     for attempt in range(1, _TRIES + 1):
         try:
-            result = await finished(embed(list(texts)))
+            result = await await_result(embed(list(texts)))
             break
         except Exception as error:
             _raise_unless_passing(error, attempt)
@@ -332,7 +332,7 @@ async def _awaited_vectors(
     convert: Callable[[Vectors], Any] | None,
 ) -> Any:
     try:
-        vectors = await finished(result)
+        vectors = await await_result(result)
     except Exception as error:
         raise _embedder_failure(error, 1) from None
     checked = checked_vectors(vectors, count, dimensions)

@@ -5,48 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
+from vecall import errors, store
 from vecall.concurrency.executor import freeing_frames
 from vecall.concurrency.join import Join
 from vecall.embedders import Embedder, why_words_only
 from vecall.embedders.base import can_embed
 from vecall.embedders.resolve import EmbedderLike, resolve
-from vecall.errors import (
-    BusyError,
-    ClosedError,
-    ConfigError,
-    ConflictError,
-    InvalidArgumentError,
-    VecallError,
-)
 from vecall.index.embedding import EmbeddingQueue, embedded_text, model_of
 from vecall.operations.consolidation import Consolidator
 from vecall.operations.import_export import (
     ImportOptions,
     ImportReviewer,
-    LineSource,
-    LineTarget,
-    export,
-    import_,
+    export_lines,
+    import_lines,
 )
 from vecall.operations.runtime import Runtime
 from vecall.operations.session_triggers import SessionObserver
-from vecall.store import (
-    Change,
-    EmbeddingModel,
-    MoveVectors,
-    PutNextVectors,
-    RowWithVector,
-    Storage,
-    StorageReads,
-    Sweep,
-    SwitchModels,
-)
+from vecall.operations.writes import OperationGroup, Writes
+from vecall.store import EmbeddingModel
 from vecall.telemetry import observed
 from vecall.types import AppSummary, Imported, Page, UserSummary
 from vecall.validation import check_path, checked_bool
@@ -63,87 +44,84 @@ _LEASE_S = 120.0  # of the process that removes the expired data of users
 _BATCH = 64
 _PAUSE_S = 0.1
 
-Moving = Callable[[Callable[[], bool]], AbstractContextManager[None]]
-"""`Loader.moving` of the search index with the old model."""
 
-
-@dataclass
 class Reembedding:
-    """A migration of a file to another embedding model; `run` performs it.
+    """A migration of an open file to another embedding model; resumable.
 
-    `switched` is called after the new model has become the file's model. When
-    `stopping` is true it stops early; another migration resumes it. The backfill
-    handles rows without a vector, and vectors that are not yet copied to their rows.
+    It stops early when the service is closed. The backfill handles rows without a
+    vector, and vectors that are not yet copied to their rows.
     """
 
-    storage: Storage
-    embedder: Embedder
-    switched: Callable[[EmbeddingModel], None]
-    stopping: Callable[[], bool]
+    def __init__(self, runtime: Runtime, embedder: Embedder) -> None:
+        """Create the migration; `run` performs it."""
+        self._runtime = runtime
+        self._storage = runtime.storage
+        self._embedder = embedder
 
-    def run(self, moving: Moving) -> int:
+    def run(self) -> int:
         """Embed all memories, make the model the file's; return how many were embedded.
 
-        `moving` makes concurrent loads check whether the switch was committed. Between
-        that commit and `switched`, a load finds no vectors of the old model.
+        Concurrent loads check whether the switch was committed. Between that commit
+        and the switch of the runtime, a load finds no vectors of the old model.
         """
-        candidate = model_of(self.embedder)
-        self._finish_last()
-        model = self.storage.begin_migration(candidate)
+        candidate = model_of(self._embedder)
+        self._finish_crashed_migration()
+        model = self._storage.begin_migration(candidate)
         if model is None:  # no model before, or the same one: nothing to embed
-            with self.storage.read() as reads:
+            with self._storage.read() as reads:
                 model = reads.active_model()
             assert model is not None
-            self.switched(model)
+            self._runtime.switch(model, self._embedder)
             return 0
         count = 0
-        embedding = EmbeddingQueue(self.embedder)
+        embedding = EmbeddingQueue(self._embedder)
+        moving = self._runtime.search_index.partitions.moving
         try:
-            with moving(partial(self._moved, model)):
-                while not self.stopping():
-                    count += self._prepare(embedding, model)
-                    if self._switch(model):
+            with moving(partial(self._switch_if_moved, model)):
+                while not self._runtime.closed:
+                    count += self._embed_rows(embedding, model)
+                    if self._switch_model(model):
                         break
         finally:
             embedding.close()
         return count
 
-    def _moved(self, model: EmbeddingModel) -> bool:
+    def _switch_if_moved(self, model: EmbeddingModel) -> bool:
         """Return whether the file has the new model; if so, switch to it."""
         # Another process may have finished the migration.
-        return self._has(model) and self._switch(model)
+        return self._has_model(model) and self._switch_model(model)
 
-    def _has(self, model: EmbeddingModel) -> bool:
-        with self.storage.read() as reads:
+    def _has_model(self, model: EmbeddingModel) -> bool:
+        with self._storage.read() as reads:
             return _is_active(reads, model)
 
-    def _switch(self, model: EmbeddingModel) -> bool:
-        job = SwitchModels(model)
+    def _switch_model(self, model: EmbeddingModel) -> bool:
+        job = store.SwitchModels(model)
 
-        def then(_: Change) -> None:
+        def then(_: store.Change) -> None:
             # Runs on the writer's thread. A write that fails because the model has
             # changed finds the new model here, and is repeated.
             if job.done:
-                self.switched(model)
+                self._runtime.switch(model, self._embedder)
 
-        self.storage.submit(job, then).result()
+        self._storage.submit(job, then).result()
         return job.done
 
-    def _finish_last(self) -> None:
+    def _finish_crashed_migration(self) -> None:
         """Move the remaining vectors of an earlier migration that crashed.
 
         Only a crash leaves such vectors: a migration begins when all are moved.
         """
         while True:
-            with self.storage.read() as reads:
+            with self._storage.read() as reads:
                 if not reads.unmoved_vectors():
                     return
-            self.storage.submit(MoveVectors()).result()
+            self._storage.submit(store.MoveVectors()).result()
 
-    def _prepare(self, embedding: EmbeddingQueue, model: EmbeddingModel) -> int:
+    def _embed_rows(self, embedding: EmbeddingQueue, model: EmbeddingModel) -> int:
         count = 0
         # None: all is done, or another process has finished the migration.
-        while not self.stopping() and (work := self._next(model)) is not None:
+        while not self._runtime.closed and (work := self._next_rows(model)) is not None:
             rows, cursor, claimed = work
             try:
                 vectors: list[bytes | None] = []
@@ -152,28 +130,28 @@ class Reembedding:
                         [embedded_text(row.author, row.text) for row, *_ in rows]
                     )
                 if rows or cursor is not None:
-                    job = PutNextVectors(model.id, rows, vectors, cursor)
-                    self.storage.submit(job).result()
+                    job = store.PutNextVectors(model.id, rows, vectors, cursor)
+                    self._storage.submit(job).result()
             finally:
-                self._release(claimed)
+                self._release_rows(claimed)
             count += len(rows)
         return count
 
-    def _next(
+    def _next_rows(
         self, model: EmbeddingModel
-    ) -> tuple[list[RowWithVector], int | None, list[int]] | None:
+    ) -> tuple[list[store.RowWithVector], int | None, list[int]] | None:
         """Return rows to embed, the new cursor, and the numbers of claimed rows."""
-        with self.storage.read() as reads:
+        with self._storage.read() as reads:
             if _is_active(reads, model):
                 return None
             reads.require_migrating(model.id)
-            if self.storage.claims is None:
+            if self._storage.claims is None:
                 rows, cursor = reads.to_be_embedded(_BATCH)
                 return (rows, cursor, []) if rows or cursor is not None else None
         try:
-            claimed = self.storage.claims.rows_to_embed(model.id, _BATCH, _LEASE_S)
-        except ConflictError:
-            if self._has(model):
+            claimed = self._storage.claims.rows_to_embed(model.id, _BATCH, _LEASE_S)
+        except errors.ConflictError:
+            if self._has_model(model):
                 return None
             raise
         if claimed.is_last:
@@ -182,14 +160,14 @@ class Reembedding:
             time.sleep(_PAUSE_S)  # other processes embed the last rows
         return claimed.rows, None, claimed.rids
 
-    def _release(self, claimed: list[int]) -> None:
+    def _release_rows(self, claimed: list[int]) -> None:
         """Let other processes claim those of the rows that are not done."""
-        if claimed and self.storage.claims is not None:
-            with suppress(VecallError):  # the claim ends with its lease
-                self.storage.claims.release_rows(claimed)
+        if claimed and self._storage.claims is not None:
+            with suppress(errors.VecallError):  # the claim ends with its lease
+                self._storage.claims.release_rows(claimed)
 
 
-def _is_active(reads: StorageReads, model: EmbeddingModel) -> bool:
+def _is_active(reads: store.StorageReads, model: EmbeddingModel) -> bool:
     active = reads.active_model()
     return active is not None and active.id == model.id
 
@@ -197,30 +175,23 @@ def _is_active(reads: StorageReads, model: EmbeddingModel) -> bool:
 T = TypeVar("T")
 
 
-class Admin:
+class Admin(OperationGroup):
     """The administrative methods of one open file, and its periodic work."""
 
     def __init__(
-        self, runtime: Runtime, sessions: SessionObserver, consolidator: Consolidator
+        self, memory: Writes, sessions: SessionObserver, consolidator: Consolidator
     ) -> None:
-        """Use the runtime of an open file."""
-        self._runtime = runtime
-        self.telemetry = runtime.telemetry
+        """Use an open file, and what its periodic work needs."""
+        super().__init__(memory)
         self._sessions = sessions
         self._consolidator = consolidator
-
-    @property
-    def place(self) -> str:
-        """Where the memories are, in words."""
-        return self._runtime.place
 
     # Background work: due sessions, expired memories, consolidation.
 
     @observed("run_due", int)
     async def run_due(self) -> int:
         """Run all work that is due; return the number of deleted memories."""
-        self._runtime.check_whole()
-        self._runtime.check_writable()
+        self.memory.check_whole(write=True)
         await self._sessions.run_due()
         cleared = await self.sweep()
         await self._consolidator.run_plan()
@@ -229,36 +200,36 @@ class Admin:
     async def next_run(self) -> float | None:
         """Run due work; return the seconds until the next session is due, or None."""
         await self.run_due()
-        return await self._runtime.scanned(None, _pause, short=True)
+        return await self.memory.read_storage(None, _seconds_until_due, short=True)
 
     async def sweep(self) -> int:
         """Delete expired memories; return the number deleted."""
         cleared = 0
-        scan = self._runtime.search_index.partitions.submit_scan
-        claims = self._runtime.storage.claims
+        scan = self.memory.threads.long
+        claims = self.memory.storage.claims
         if claims is None:
-            for app, user in await self._runtime.scanned(
+            for app, user in await self.memory.read_storage(
                 None, lambda reads, now: reads.due_users(now)
             ):
-                cleared += await self._swept(app, user)
+                cleared += await self._sweep_user(app, user)
             return cleared
         while claimed := await Join(scan(None, claims.users, _CLAIMED_USERS, _LEASE_S)):
             done = []
             for each in claimed:
-                with suppress(BusyError):  # a locked user stays claimed
-                    cleared += await self._swept(each.app, each.user)
+                with suppress(errors.BusyError):  # a locked user stays claimed
+                    cleared += await self._sweep_user(each.app, each.user)
                     done.append(each)
             await Join(scan(None, claims.release_users, done))
         return cleared
 
-    async def _swept(self, app: str, user: str) -> int:
+    async def _sweep_user(self, app: str, user: str) -> int:
         """Delete a user's expired memories; return the number deleted."""
         cleared = 0
         while True:
-            job = Sweep(app, user, _SWEEP_BATCH)
-            change: Change = await Join(self._runtime.storage.submit(job))
-            cleared += len(change.removed)
-            if len(change.removed) < _SWEEP_BATCH:
+            job = store.Sweep(app, user, _SWEEP_BATCH)
+            removed = (await Join(self.memory.storage.submit(job))).removed
+            cleared += len(removed)
+            if len(removed) < _SWEEP_BATCH:
                 return cleared
 
     # Work on the whole file.
@@ -266,16 +237,15 @@ class Admin:
     @observed("purge", int)
     async def purge(self) -> int:
         """Rewrite the file without the deleted data; return the freed bytes."""
-        self._runtime.check_whole()
-        self._runtime.check_writable()
-        return await Join(self._submit(self._runtime.storage.maintenance.purge))
+        self.memory.check_whole(write=True)
+        return await Join(self._submit(self.memory.storage.maintenance.purge))
 
     @observed("backup")
     async def backup(self, path: object) -> None:
         """Copy the file while it is in use."""
-        self._runtime.check_whole()
-        backup = self._runtime.storage.maintenance.backup
-        await Join(self._submit(backup, _target(path)))
+        self.memory.check_whole()
+        backup = self.memory.storage.maintenance.backup
+        await Join(self._submit(backup, _checked_path(path)))
 
     @observed("export", int)
     async def export_jsonl(
@@ -287,22 +257,19 @@ class Admin:
         quarantined: bool = True,
     ) -> int:
         """Export memories as JSON lines; return the number of memories."""
-        runtime = self._runtime
+        runtime = self.memory
         runtime.check_open()
         checked_bool(vectors, "vectors")
         checked_bool(quarantined, "quarantined")
         runtime.rights.require_all_tiers()
         if user_id is None:
             runtime.rights.require_review()
-        if user_id is not None and app_name is None:
-            raise InvalidArgumentError("app_name: is needed where user_id is given")
-        names = ["-" if name is None else name for name in (app_name, user_id)]
-        runtime.key(*names, write=False)
+        self._check_owner(app_name, user_id, write=False)
         return await Join(
             self._submit(
-                export,
+                export_lines,
                 runtime.storage,
-                path if takes_lines(path) else _target(path),
+                _path_or_stream(path, "write"),
                 vectors=vectors,
                 app=app_name,
                 user=user_id,
@@ -313,51 +280,53 @@ class Admin:
     @observed("import", int)
     async def import_jsonl(self, path: object, how: ImportOptions) -> Imported:
         """Import the output of `export_jsonl`."""
-        runtime = self._runtime
-        runtime.check_whole()
-        runtime.check_writable()
+        runtime = self.memory
+        runtime.check_whole(write=True)
         for name in ("vectors", "restore", "gate"):
             checked_bool(getattr(how, name), name)
-        if how.user is not None and how.app is None:
-            raise InvalidArgumentError("app_name: is needed where user_id is given")
-        if how.app is not None:
-            user = "-" if how.user is None else how.user
-            runtime.key(how.app, user, write=True)
+        self._check_owner(how.app, how.user, write=True)
         if how.gate and runtime.gate.is_open:
-            raise ConfigError("gate: this memory service has no on_write")
+            raise errors.ConfigError("gate: this memory service has no on_write")
         return await Join(
             self._submit(
-                import_,
-                runtime.storage,
-                path if has_lines(path) else _target(path),
-                runtime.limits,
-                runtime.quota,
+                import_lines,
+                runtime,
+                _path_or_stream(path, "readline"),
                 how,
                 ImportReviewer(runtime.gate) if how.gate else None,
             )
         )
+
+    def _check_owner(
+        self, app_name: str | None, user_id: str | None, *, write: bool
+    ) -> None:
+        """Check the names to which an export or import is confined, if any."""
+        if user_id is not None and app_name is None:
+            raise errors.InvalidArgumentError(
+                "app_name: is needed where user_id is given"
+            )
+        names = ["-" if name is None else name for name in (app_name, user_id)]
+        self.memory.key(*names, write=write)
 
     @observed("reembed", int)
     async def reembed(self, new_embedder: EmbedderLike) -> int:
         """Migrate the file to another embedding model."""
         embedder = resolve(new_embedder)
         if embedder is None:
-            raise ConfigError("embedder: expected the one to move to")
+            raise errors.ConfigError("embedder: expected the one to move to")
         if not can_embed(embedder):
-            raise ConfigError("embedder: must compute vectors, unlike CallerVectors")
-        self._runtime.check_whole()
-        self._runtime.check_writable()
-        self._runtime.check_embedder(embedder)
-        return await Join(self._submit(self._reembed, embedder))
+            raise errors.ConfigError(
+                "embedder: must compute vectors, unlike CallerVectors"
+            )
+        self.memory.check_whole(write=True)
+        self.memory.check_embedder(embedder)
+        return await Join(self._submit(self._migrate_and_fill, embedder))
 
-    def _reembed(self, embedder: Embedder) -> int:
-        runtime = self._runtime
-        switched = partial(runtime.switch, embedder=embedder)
-        storage, moving = runtime.storage, runtime.search_index.partitions.moving
-        move = Reembedding(storage, embedder, switched, lambda: runtime.closed)
-        count = move.run(moving)
+    def _migrate_and_fill(self, embedder: Embedder) -> int:
+        runtime = self.memory
+        count = Reembedding(runtime, embedder).run()
         if not runtime.closed:  # what was stored without a model
-            filling = runtime.backfill()
+            filling = runtime.restart_backfill()
             filling.wait()
             count += filling.filled
         return count
@@ -365,25 +334,28 @@ class Admin:
     @observed("stats")
     async def stats(self) -> dict[str, Any]:
         """Return counts over the whole file."""
-        runtime = self._runtime
+        runtime = self.memory
         runtime.check_whole()
-        search_index = runtime.search_index
-        scan = search_index.partitions.submit_scan(None, self._totals)
-        counts: dict[str, Any] = await Join(scan)
+
+        def read() -> dict[str, Any]:
+            with runtime.reading(None) as (reads, _):
+                counts = reads.totals()
+            return {**counts, **runtime.storage.maintenance.sizes()}
+
         return {
-            **counts,
-            "loaded_users": len(search_index.engine),
+            **await Join(runtime.threads.long(None, read)),
+            "loaded_users": len(runtime.search_index.engine),
             "loaded_bytes": sum(index.partitions.nbytes for index in runtime.servings),
             "loaded_item_bytes": runtime.item_cache.nbytes,
             "cached_text_bytes": sum(index.cache.nbytes for index in runtime.servings),
             "model": runtime.file_model,
-            "words_only": self._words_only(),
+            "words_only": self._why_words_only(),
             "operations": self.telemetry.counts(),
         }
 
-    def _words_only(self) -> str | None:
+    def _why_words_only(self) -> str | None:
         """Return why text is searched by words alone; None if by vectors too."""
-        runtime = self._runtime
+        runtime = self.memory
         embedding = runtime.search_index.embedding
         if embedding is not None and embedding.can_embed:
             return None
@@ -392,20 +364,14 @@ class Admin:
             why = why_words_only(runtime.file_model, read_only=runtime.read_only)
         return why or "the service has no embedder"
 
-    def _totals(self) -> dict[str, Any]:
-        storage = self._runtime.storage
-        with storage.read() as reads:
-            counts = reads.totals()
-        return {**counts, **storage.maintenance.sizes()}
-
     @observed("list_apps")
     async def list_apps(
         self, prefix: object, after: object, limit: object
     ) -> Page[AppSummary]:
         """Return a page of the apps that have memories."""
-        runtime = self._runtime
+        runtime = self.memory
         runtime.check_open()
-        return await runtime.page_of(
+        return await runtime.page_of_names(
             None,
             (prefix, after, limit),
             lambda reads, _, *page: reads.list_apps(*page, runtime.rights),
@@ -417,9 +383,9 @@ class Admin:
         self, app_name: str, prefix: object, after: object, limit: object
     ) -> Page[UserSummary]:
         """Return a page of the users of an app who have memories."""
-        runtime = self._runtime
+        runtime = self.memory
         runtime.key(app_name, "-", write=False)
-        return await runtime.page_of(
+        return await runtime.page_of_names(
             None,
             (prefix, after, limit),
             lambda reads, _, *page: reads.list_users(app_name, *page, runtime.rights),
@@ -429,9 +395,9 @@ class Admin:
     @observed("warm")
     async def warm(self, app_name: str, user_id: str) -> None:
         """Load a user's memories before the first search."""
-        key = self._runtime.key(app_name, user_id, write=False)
+        key = self.memory.key(app_name, user_id, write=False)
         while True:
-            with self._runtime.begin_use() as search_index:
+            with self.memory.begin_use() as search_index:
                 partitions = search_index.partitions
                 target = partitions.target(key)
                 if isinstance(target, Future):
@@ -443,30 +409,25 @@ class Admin:
                     return
 
     def _submit(self, work: Callable[..., T], *args: Any, **named: Any) -> Future[T]:
-        self._runtime.gate.refuse_nested()  # a running import may wait for the hook
+        self.memory.gate.thread.refuse_nested()  # an import may wait for the hook
         try:
-            return self._runtime.care.submit(freeing_frames(work), *args, **named)
+            return self.memory.care.submit(freeing_frames(work), *args, **named)
         except RuntimeError:
-            raise ClosedError("the memory service is closed") from None
+            raise errors.ClosedError("the memory service is closed") from None
 
 
-def takes_lines(target: object) -> TypeGuard[LineTarget]:
-    """Return whether a target is a stream to write to, not the path of a file."""
-    return callable(getattr(target, "write", None))
+def _path_or_stream(path: Any, method: str) -> Any:
+    """Return an object that has a method as it is, and else the path of a file."""
+    return path if callable(getattr(path, method, None)) else _checked_path(path)
 
 
-def has_lines(source: object) -> TypeGuard[LineSource]:
-    """Return whether a source is a stream to read from, not the path of a file."""
-    return callable(getattr(source, "readline", None))
+def _checked_path(path: object) -> Path:
+    checked = check_path(path)
+    if checked is None:
+        raise errors.ConfigError("path: expected the name of a file")
+    return checked
 
 
-def _target(path: object) -> Path:
-    target = check_path(path)
-    if target is None:
-        raise ConfigError("path: expected the name of a file")
-    return target
-
-
-def _pause(reads: StorageReads, now: float) -> float | None:
+def _seconds_until_due(reads: store.StorageReads, now: float) -> float | None:
     due = reads.next_due()
     return None if due is None else due - now

@@ -2,49 +2,37 @@
 
 from __future__ import annotations
 
-import copy
 import logging
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import combinations
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
+from vecall import errors, store
 from vecall.clock import ttl_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
-from vecall.errors import (
-    ClosedError,
-    ConfigError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    VecallError,
-)
 from vecall.ingest.passages import SUMMARY, as_one, lowest_trust, summary_drafts
-from vecall.lexical.statements import has_reordered_words, statement_key
+from vecall.lexical import memory_terms
+from vecall.lexical.statements import (
+    PROPOSED,
+    has_reordered_words,
+    likeness,
+    statement_key,
+)
 from vecall.lexical.tokenizer import words
 from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.writes import (
-    BLOCK,
-    WriteRequest,
-    WritesAndSearches,
-    conflicts_of,
-    unit_vectors,
-)
+from vecall.operations.writes import OperationGroup, WriteRequest, Writes, is_statement
 from vecall.scalars import exact, make_exact, short_repr
-from vecall.store import (
-    Change,
-    ClaimConsolidation,
-    Draft,
-    MergeMemories,
-    Row,
-    RowWithVector,
-    stored_object,
-    text_hash,
-)
-from vecall.summaries import SessionSummary, SummaryProvider
+from vecall.search.searcher import entry_from_row
+from vecall.store import Row, RowWithVector
+from vecall.summaries import SummaryProvider
 from vecall.telemetry import observed
 from vecall.text import few_marks, lazy_pattern, nfc
 from vecall.types import Conflict, Consolidation, DuplicateGroup
@@ -65,7 +53,7 @@ _SIGNS = lazy_pattern(
 )
 
 
-def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
+def find_duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
     """Return groups of memories with the same words, apart from fillers.
 
     The newest memory of each group is kept. The comparison ignores case, accents,
@@ -77,9 +65,9 @@ def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
     for row in in_slices(list(rows)):
         if row.pos is not None:
             continue
-        said = _said(row.text)
+        said = _words_and_signs(row.text)
         if said:
-            key = (said, *origin(row))
+            key = (said, *_origin(row))
             groups.setdefault(key, []).append(row)
     found = []
     for group in groups.values():
@@ -89,7 +77,7 @@ def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
     return found
 
 
-def origin(row: Row) -> tuple[str | None, ...]:
+def _origin(row: Row) -> tuple[str | None, ...]:
     """Return a key that memories must share to be merged.
 
     For a summary the key includes the session, because deleting the session deletes
@@ -99,7 +87,7 @@ def origin(row: Row) -> tuple[str | None, ...]:
     return row.author, row.kind, row.trust, session
 
 
-def _said(text: str) -> tuple[str, ...]:
+def _words_and_signs(text: str) -> tuple[str, ...]:
     """Return the words of a text without fillers, and its symbols, in order."""
     said: list[str] = []
     pieces = _SIGNS.split(nfc(text))
@@ -113,8 +101,10 @@ def _said(text: str) -> tuple[str, ...]:
 
 # Finds near-duplicate memories by the cosine of their stored vectors.
 
+_BLOCK = 512  # rows compared at a time: a matrix of 512 x n float32
 
-def near_duplicates(
+
+def find_near_duplicates(
     stored: Sequence[RowWithVector], model: int, threshold: float
 ) -> list[DuplicateGroup]:
     """Return groups of facts with similar vectors.
@@ -130,7 +120,7 @@ def near_duplicates(
     for entry in in_slices(list(stored)):
         row = entry.row
         if row.pos is None and entry.vec and entry.model == model:
-            said = (*origin(row), *statement_key(row.text))
+            said = (*_origin(row), *statement_key(row.text))
             classes.setdefault(said, []).append(entry)
     found: list[DuplicateGroup] = []
     for entries in classes.values():
@@ -143,12 +133,12 @@ def near_duplicates(
 def _near_duplicate_groups(
     entries: list[RowWithVector], threshold: float
 ) -> list[DuplicateGroup]:
-    vectors = unit_vectors([entry.vec or b"" for entry in entries])
+    vectors = _unit_vectors([entry.vec or b"" for entry in entries])
     order = [tuple(words(few_marks(entry.row.text))) for entry in entries]
     free = np.ones(len(entries), bool)
     found = []
-    for begin in range(0, len(entries), BLOCK):
-        cosines = vectors[begin : begin + BLOCK] @ vectors.T
+    for begin in range(0, len(entries), _BLOCK):
+        cosines = vectors[begin : begin + _BLOCK] @ vectors.T
         for at, near in enumerate(cosines, begin):
             if not free[at]:
                 continue
@@ -169,6 +159,97 @@ def _near_duplicate_groups(
                     )
                 )
     return found
+
+
+# Proposes statements that may contradict each other; changes nothing.
+
+_STATEMENTS = 5_000  # the newest ones that are compared with each other
+_PARTNERS = 10  # a statement is compared with so many others
+_FREQUENT = 50  # a word in more statements selects no pairs
+_LEAST_COSINE = 0.5  # below it no likeness reaches PROPOSED
+
+
+def find_conflicts(memory: Writes, key: Key, most: int, scope: str) -> list[Conflict]:
+    """Return pairs of a user's statements that may contradict each other."""
+    index = memory.search_index
+    with memory.reading(key) as (reads, now):
+        stored = reads.facts_of(*key, now)
+    seen = [
+        entry
+        for entry in in_slices(stored)
+        if is_statement(entry.row) and memory.rights.sees(entry.row.trust, "live")
+    ]
+    seen.sort(key=lambda entry: (entry.row.time, entry.row.rid))
+    seen = seen[-_STATEMENTS:]
+    model = index.model.id if index.model and index.scoring.known_model else None
+    with_vector = [
+        at for at, entry in enumerate(seen) if entry.vec and entry.model == model
+    ]
+    pairs = _pairs_by_vectors(seen, with_vector)
+    if len(with_vector) < len(seen):
+        by_words = _pairs_by_words([entry.row for entry in seen])
+        pairs |= dict.fromkeys(by_words - pairs.keys())
+    found = []
+    for (first, second), cosine in in_slices(list(pairs.items())):
+        earlier, later = seen[first].row, seen[second].row
+        like = likeness(later.text, earlier.text, cosine)
+        if like.score >= PROPOSED:
+            found.append((like.score, later, earlier, like.says))
+    found.sort(key=lambda each: (-each[0], -each[1].time, each[1].id, each[2].id))
+    return [
+        Conflict(
+            entry_from_row(earlier, scope=scope),
+            entry_from_row(later, scope=scope),
+            score,
+            says,
+        )
+        for score, later, earlier, says in found[:most]
+    ]
+
+
+def _pairs_by_vectors(
+    stored: Sequence[RowWithVector], places: Sequence[int]
+) -> dict[tuple[int, int], float | None]:
+    """Return the pairs of each statement with its nearest ones, and their cosines."""
+    found: dict[tuple[int, int], float | None] = {}
+    if len(places) < 2:
+        return found
+    vectors = _unit_vectors([stored[at].vec or b"" for at in places])
+    for begin in range(0, len(places), _BLOCK):
+        cosines = vectors[begin : begin + _BLOCK] @ vectors.T
+        for at, near in in_slices(list(enumerate(cosines, begin))):
+            others = np.flatnonzero(near >= _LEAST_COSINE)
+            for other in others[np.argsort(-near[others])][: _PARTNERS + 1]:
+                if other != at:
+                    first, second = sorted((int(places[at]), int(places[other])))
+                    found[first, second] = float(near[other])
+    return found
+
+
+def _pairs_by_words(rows: Sequence[Row]) -> set[tuple[int, int]]:
+    """Return the pairs of each statement with those that share most words with it."""
+    by_term: defaultdict[int, list[int]] = defaultdict(list)
+    for at, row in in_slices(list(enumerate(rows))):
+        for term in dict.fromkeys(memory_terms(row.text[:1_000], None, None)):
+            by_term[term].append(at)
+    shared: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for places in in_slices(list(by_term.values())):
+        if len(places) <= _FREQUENT:
+            for first, second in combinations(places, 2):
+                shared[first][second] += 1
+                shared[second][first] += 1
+    return {
+        (min(at, other), max(at, other))
+        for at, partners in shared.items()
+        for other, _ in partners.most_common(_PARTNERS)
+    }
+
+
+def _unit_vectors(vectors: list[bytes]) -> NDArray[np.float32]:
+    """Return stored vectors as rows of length 1, or 0."""
+    matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
+    norms = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
+    return np.asarray(matrix / np.where(norms > 0, norms, 1), np.float32)
 
 
 # The schedule and the options of automatic consolidation.
@@ -215,8 +296,8 @@ class ConsolidationPlan:
             if self.older_than is not None:
                 ttl_seconds(self.older_than, "older_than")
             self.seconds_between()
-        except (InvalidArgumentError, InvalidTypeError) as error:
-            raise ConfigError(f"consolidation: {error}") from None
+        except (errors.InvalidArgumentError, errors.InvalidTypeError) as error:
+            raise errors.ConfigError(f"consolidation: {error}") from None
 
     def seconds_between(self) -> float:
         """Return the shortest time between two runs, in seconds."""
@@ -230,7 +311,7 @@ def checked_fold(fold: object) -> frozenset[str]:
         names = [exact(name) for name in fold]
         if all(isinstance(name, str) and name in known for name in names):
             return frozenset(names)
-    raise InvalidArgumentError(f"fold: expected some of {', '.join(known)}")
+    raise errors.InvalidArgumentError(f"fold: expected some of {', '.join(known)}")
 
 
 def checked_similarity(value: Any) -> float | None:
@@ -244,7 +325,9 @@ def checked_similarity(value: Any) -> float | None:
         and 0 < value <= 1
     ):
         return float(value)
-    raise InvalidArgumentError("similarity: expected a number above 0 and at most 1")
+    raise errors.InvalidArgumentError(
+        "similarity: expected a number above 0 and at most 1"
+    )
 
 
 Key = tuple[str, str]
@@ -266,38 +349,31 @@ class ConsolidationRequest(NamedTuple):
     dry_run: object = False
 
 
-class Consolidator:
+class Consolidator(OperationGroup):
     """Consolidates the memories of one user at a time."""
 
     def __init__(
-        self,
-        memory: WritesAndSearches,
-        observing: SessionObserver,
-        plan: ConsolidationPlan | None,
+        self, memory: Writes, observing: SessionObserver, plan: object
     ) -> None:
-        """Create a consolidator for an open file; check that it can run the plan."""
-        self._memory = memory
+        """Consolidate an open file; close it if the plan cannot run there."""
+        super().__init__(memory)
         self._observing = observing
-        self._plan = plan
-        self.telemetry = memory.telemetry
+        self._plan: ConsolidationPlan | None = None
         if plan is None:
             return
-        if memory.read_only:
-            msg = "consolidation: a service with read_only=True writes nothing"
-            raise ConfigError(msg)
-        if plan.older_than is not None and plan.fold and observing.summarizer is None:
-            raise ConfigError("consolidation: older_than needs a summarizer")
-        if plan.similarity is not None and memory.search_index.model is None:
-            raise ConfigError(f"consolidation: {_NO_VECTORS}")
-
-    def under(
-        self, memory: WritesAndSearches, observing: SessionObserver
-    ) -> Consolidator:
-        """Return the same consolidator for callers with fewer rights."""
-        consolidator = copy.copy(self)
-        consolidator._memory = memory
-        consolidator._observing = observing
-        return consolidator
+        if not isinstance(plan, ConsolidationPlan):
+            refused = "expected a vecall.ConsolidationPlan"
+        elif memory.read_only:
+            refused = "a service with read_only=True writes nothing"
+        elif plan.older_than is not None and plan.fold and observing.summarizer is None:
+            refused = "older_than needs a summarizer"
+        elif plan.similarity is not None and memory.search_index.model is None:
+            refused = _NO_VECTORS
+        else:
+            self._plan = plan
+            return
+        memory.close()
+        raise errors.ConfigError(f"consolidation: {refused}")
 
     @observed("consolidate")
     async def consolidate(
@@ -306,8 +382,8 @@ class Consolidator:
         """Merge duplicate memories; replace old ones with summaries."""
         dry = checked_bool(request.dry_run, "dry_run")
         checked_bool(request.merge, "merge")
-        self._memory.rights.require_all_tiers()
-        key = self._memory.key(app_name, user_id, write=not dry)
+        self.memory.rights.require_all_tiers()
+        key = self.memory.key(app_name, user_id, write=not dry)
         similarity = checked_similarity(request.similarity)
         fold = checked_fold(request.fold)
         provider = checked_summarizer(request.summarizer) or self._observing.summarizer
@@ -315,29 +391,24 @@ class Consolidator:
         if request.older_than is not None:
             age = ttl_seconds(request.older_than, "older_than")
         if age is not None and provider is None and not dry:
-            raise ConfigError("summarizer: summing up what is older needs one")
-        if similarity is not None and self._memory.search_index.model is None:
-            raise ConfigError(f"similarity: {_NO_VECTORS}")
-        groups, merged = await self._merge(
+            raise errors.ConfigError("summarizer: summing up what is older needs one")
+        if similarity is not None and self.memory.search_index.model is None:
+            raise errors.ConfigError(f"similarity: {_NO_VECTORS}")
+        groups, merged = await self._merge_duplicates(
             key, words=request.merge is True, similarity=similarity, dry=dry
         )
+        gone = {id_ for group in groups for id_ in group.merged}
         folded, made = 0, []
         if age is not None:
-            before = self._memory.storage.expiry_clock.wall() - age
-            scan = self._memory.search_index.partitions.submit_scan
-            gone = {id_ for group in groups for id_ in group.merged}
-            for session, rows in await Join(
-                scan(key, self._old, key, before, fold, gone)
-            ):
+            for session, rows in await self._find_old(key, age, fold, gone):
                 if dry:
                     folded += len(rows)
                 elif provider is not None:
-                    ids, count = await self._fold(key, provider, session, rows)
+                    ids, count = await self._summarize(key, provider, session, rows)
                     made += ids
                     folded += count
         found = await self.conflicts(app_name, user_id, _PROPOSED) if dry else []
-        twins = {id_ for group in groups for id_ in group.merged}
-        found = [p for p in found if not {p.earlier.id, p.later.id} & twins]
+        found = [p for p in found if not {p.earlier.id, p.later.id} & gone]
         return Consolidation(
             merged, folded, tuple(made), groups, similarity, dry, tuple(found)
         )
@@ -347,92 +418,98 @@ class Consolidator:
         self, app_name: str, user_id: str, limit: int | None, scope: str = "user"
     ) -> list[Conflict]:
         """Return pairs of statements that may contradict each other."""
-        key = self._memory.key(app_name, user_id, scope, write=False)
-        most = check_top_k(limit, self._memory.limits, "limit", 20)
-        scan = self._memory.search_index.partitions.submit_scan
-        found: list[Conflict] = await Join(
-            scan(key, conflicts_of, self._memory, key, most, scope)
+        key = self.memory.key(app_name, user_id, scope, write=False)
+        most = check_top_k(limit, self.memory.limits, "limit", 20)
+        return await Join(
+            self.memory.threads.long(key, find_conflicts, self.memory, key, most, scope)
         )
-        return found
 
-    async def _merge(
+    async def _merge_duplicates(
         self, key: Key, *, words: bool, similarity: float | None, dry: bool
     ) -> tuple[tuple[DuplicateGroup, ...], int]:
         """Merge duplicates; return the groups and the number of archived memories."""
-        memory = self._memory
+        memory = self.memory
         if not words and similarity is None:
             return (), 0
-        found = memory.search_index.partitions.submit_scan(
-            key, self._same, key, words, similarity
-        )
-        same: tuple[list[DuplicateGroup], dict[str, bytes]] = await Join(found)
-        groups, hashes = same
-        if dry or not groups:
-            return tuple(groups), sum(len(group.merged) for group in groups)
-        job = MergeMemories(*key, [(g.kept, g.merged) for g in groups], hashes)
-        await Join(memory.storage.submit(job))
-        merged = [
-            replace(group, merged=ids)
-            for group, ids in zip(groups, job.merged, strict=True)
-            if ids
-        ]
-        return tuple(merged), sum(len(group.merged) for group in merged)
 
-    def _same(
-        self, key: Key, words: bool, similarity: float | None
-    ) -> tuple[list[DuplicateGroup], dict[str, bytes]]:
-        storage = self._memory.storage
-        with storage.read(*key) as reads:
-            stored = reads.facts_of(*key, storage.expiry_clock.now())
-        groups = duplicates(entry.row for entry in stored) if words else []
-        model = self._memory.search_index.model
-        if similarity is not None and model is not None:
-            merged = {id_ for group in groups for id_ in group.merged}
-            left = [entry for entry in stored if entry.row.id not in merged]
-            groups = _joined_groups(groups, near_duplicates(left, model.id, similarity))
-        named = {id_ for group in groups for id_ in (group.kept, *group.merged)}
-        texts = {entry.row.id: entry.row.text for entry in stored}
-        return groups, {id_: text_hash(texts[id_]) for id_ in named}
+        def find() -> tuple[list[DuplicateGroup], dict[str, bytes]]:
+            with memory.reading(key) as (reads, now):
+                stored = reads.facts_of(*key, now)
+            groups = find_duplicates(entry.row for entry in stored) if words else []
+            model = memory.search_index.model
+            if similarity is not None and model is not None:
+                merged = {id_ for group in groups for id_ in group.merged}
+                left = [entry for entry in stored if entry.row.id not in merged]
+                near = find_near_duplicates(left, model.id, similarity)
+                groups = _joined_groups(groups, near)
+            named = {id_ for group in groups for id_ in (group.kept, *group.merged)}
+            texts = {entry.row.id: entry.row.text for entry in stored}
+            return groups, {id_: store.text_hash(texts[id_]) for id_ in named}
 
-    def _old(
-        self, key: Key, before: float, fold: frozenset[str], gone: set[str]
+        groups, hashes = await Join(memory.threads.long(key, find))
+        if not dry and groups:
+            job = store.MergeMemories(
+                *key, [(g.kept, g.merged) for g in groups], hashes
+            )
+            await Join(memory.storage.submit(job))
+            groups = [
+                replace(group, merged=ids)
+                for group, ids in zip(groups, job.merged, strict=True)
+                if ids
+            ]
+        return tuple(groups), sum(len(group.merged) for group in groups)
+
+    async def _find_old(
+        self, key: Key, age: float, fold: frozenset[str], gone: set[str]
     ) -> list[tuple[str | None, list[Row]]]:
         """Return groups of memories to summarize, each with its session."""
-        storage = self._memory.storage
-        now = storage.expiry_clock.now()
-        found: list[tuple[str | None, list[Row]]] = []
-        with storage.read(*key) as reads:
+        before = self.memory.storage.expiry_clock.wall() - age
+
+        def read(
+            reads: store.StorageReads, now: float
+        ) -> list[tuple[str | None, list[Row]]]:
+            found: list[tuple[str | None, list[Row]]] = []
             if "sessions" in fold:
                 found += reads.old_sessions(*key, before, now)
             if fold & {"summaries", "facts"}:
                 rows = reads.old_facts(*key, before, now)
                 found += _batches_to_summarize(rows, fold, gone)
-        return found
+            return found
 
-    async def _fold(
+        return await self.memory.read_storage(key, read)
+
+    async def _summarize(
         self, key: Key, provider: SummaryProvider, session: str | None, rows: list[Row]
     ) -> tuple[list[str], int]:
         """Replace memories with one summary; return its ids, and their number."""
-        app, user = key
-        scan = self._memory.search_index.partitions.submit_scan
+        scan = self.memory.threads.long
         events = await Join(scan(key, _memories_as_turns, rows))
-        summaries = await self._observing.summaries(
-            provider,
-            {"app_name": app, "user_id": user, "id": session or "-", "events": events},
-        )
+        place = store.DueSession(*key, session or "-")
+        call = self._observing.summarizing.summaries
+        summaries = await call(provider, place, events)
         if not summaries:
             return [], 0
-        summary: tuple[dict[str, bytes], list[Draft]] = await Join(
-            scan(key, _fold_hashes_and_drafts, summaries, session, rows)
-        )
-        folds, drafts = summary
+
+        def make() -> tuple[dict[str, bytes], list[store.Draft]]:
+            hashes = {row.id: store.text_hash(row.text) for row in in_slices(rows)}
+            drafts = summary_drafts(
+                [as_one(summaries, len(rows))],
+                session,
+                hashes,
+                source="consolidation",
+                trust=lowest_trust(row.trust for row in rows),
+            )
+            return hashes, drafts
+
+        folds, drafts = await Join(scan(key, make))
         ends = [row.expires_at for row in rows if row.expires_at is not None]
         if ends:
-            left = min(ends) - self._memory.storage.expiry_clock.now()
+            left = min(ends) - self.memory.storage.expiry_clock.now()
             if left <= 0:
                 return [], 0  # a memory expired during the summary
             drafts = [replace(draft, ttl=left) for draft in drafts]
-        written = await self._memory.added(*key, drafts, WriteRequest(folds=folds))
+        request = WriteRequest(folds=folds)
+        written = await self.memory.write_drafts(key, drafts, request)
         return written.ids, written.folded
 
     async def run_plan(self) -> int:
@@ -441,60 +518,41 @@ class Consolidator:
         An error for one user is logged and does not stop the run for other users. The
         next run tries that user again.
         """
-        plan, memory = self._plan, self._memory
+        plan, memory = self._plan, self.memory
         if plan is None:
             return 0
-        scan = memory.search_index.partitions.submit_scan
+        pause = plan.seconds_between()
         now = memory.storage.expiry_clock.wall()
-        last = await Join(scan(None, self._last_run))
-        if last is not None and now - last < plan.seconds_between():
-            return 0
-        claimed: Change = await Join(
-            memory.storage.submit(ClaimConsolidation(last, now))
+        last = await memory.read_storage(
+            None, lambda reads, _: reads.last_consolidation()
         )
+        if last is not None and now - last < pause:
+            return 0
+        claimed = await Join(memory.storage.submit(store.ClaimConsolidation(last, now)))
         if not claimed.ids:
             return 0  # another process runs the plan
         age = 0.0 if plan.older_than is None else ttl_seconds(plan.older_than)
-        since = None if last is None else last - age - plan.seconds_between()
+        since = None if last is None else last - age - pause
         request = ConsolidationRequest(
             older_than=plan.older_than,
             merge=plan.merge,
             similarity=plan.similarity,
             fold=plan.fold,
         )
+        users = await memory.read_storage(
+            None, lambda reads, _: reads.changed_users(since)
+        )
         archived = 0
-        for app, user in await Join(scan(None, self._users, since)):
+        for app, user in users:
             try:
-                done: Consolidation = await self.consolidate(app, user, request)
-            except ClosedError:
+                done = await self.consolidate(app, user, request)
+                archived += done.merged + done.folded
+            except errors.ClosedError:
                 raise
-            except VecallError as error:
+            except errors.VecallError as error:
                 name = type(error).__name__
                 _log.warning("a user's memories could not be consolidated: %s", name)
-            else:
-                archived += done.merged + done.folded
         return archived
-
-    def _last_run(self) -> float | None:
-        with self._memory.storage.read() as reads:
-            return reads.last_consolidation()
-
-    def _users(self, since: float | None) -> list[Key]:
-        with self._memory.storage.read() as reads:
-            return reads.changed_users(since)
-
-
-def checked_consolidating(
-    memory: WritesAndSearches, observing: SessionObserver, plan: object
-) -> Consolidator:
-    """Return the consolidator of a service; close `memory` on an error."""
-    try:
-        if plan is None or isinstance(plan, ConsolidationPlan):
-            return Consolidator(memory, observing, plan)
-        raise ConfigError("consolidation: expected a vecall.ConsolidationPlan")
-    except ConfigError:
-        memory.close()
-        raise
 
 
 _NO_VECTORS = "merging by meaning needs vectors; open the file with an embedder"
@@ -543,22 +601,9 @@ def _memories_as_turns(rows: list[Row]) -> list[dict[str, Any]]:
             "id": row.event or row.id,
             "author": row.author,
             "timestamp": row.time,
-            "content": row.text if row.content is None else stored_object(row.content),
+            "content": row.text
+            if row.content is None
+            else store.stored_object(row.content),
         }
         for row in in_slices(rows)
     ]
-
-
-def _fold_hashes_and_drafts(
-    summaries: list[SessionSummary], session: str | None, rows: list[Row]
-) -> tuple[dict[str, bytes], list[Draft]]:
-    """Return the hash of each memory by id, and the draft that replaces them."""
-    folds = {row.id: text_hash(row.text) for row in in_slices(rows)}
-    drafts = summary_drafts(
-        [as_one(summaries, len(rows))],
-        session,
-        folds,
-        source="consolidation",
-        trust=lowest_trust(row.trust for row in rows),
-    )
-    return folds, drafts

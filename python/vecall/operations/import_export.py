@@ -13,33 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from vecall import errors, store
 from vecall.concurrency.join import run_sync
 from vecall.concurrency.time_slices import in_slices
-from vecall.errors import (
-    ConfigError,
-    InvalidArgumentError,
-    LimitExceededError,
-    StorageError,
-    VecallError,
-)
 from vecall.ingest.import_validation import LineReader
 from vecall.ingest.passages import SUMMARY
 from vecall.limits import APP_WIDE, SHARED_APP, Limits
-from vecall.operations.runtime import WriteReviewer
+from vecall.operations.runtime import Runtime, WriteReviewer
 from vecall.operations.session_triggers import compaction_event, drafts_of, event_of
 from vecall.scalars import is_utf8
-from vecall.store import (
-    BufferedTurn,
-    Change,
-    Draft,
-    EmbeddingModel,
-    ImportLines,
-    Storage,
-    UserQuota,
-    free_lines,
-    require_same,
-    stored_object,
-)
+from vecall.store import Draft, stored_object
 from vecall.summaries import compaction_of
 from vecall.system import open_private
 from vecall.types import Imported
@@ -55,15 +38,15 @@ class LineTarget(Protocol):
 
 
 @contextmanager
-def _new_file(path: Path) -> Iterator[LineTarget]:
+def _open_new_file(path: Path) -> Iterator[LineTarget]:
     """Make a file, which must not exist; remove it if the block fails."""
     try:
         handle = open_private(path, os.O_WRONLY | os.O_EXCL)
     except FileExistsError:
-        raise ConfigError("path: there is a file of that name already") from None
+        raise errors.ConfigError("path: there is a file of that name already") from None
     except OSError as error:
         msg = f"path: the file cannot be created: {error.strerror}"
-        raise StorageError(msg) from error
+        raise errors.StorageError(msg) from error
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             yield file
@@ -71,14 +54,14 @@ def _new_file(path: Path) -> Iterator[LineTarget]:
             os.fsync(file.fileno())
     except BaseException as error:
         path.unlink(missing_ok=True)
-        if isinstance(error, OSError) and not isinstance(error, VecallError):
+        if isinstance(error, OSError) and not isinstance(error, errors.VecallError):
             msg = f"path: the file cannot be written: {error.strerror}"
-            raise StorageError(msg) from error
+            raise errors.StorageError(msg) from error
         raise
 
 
-def export(
-    storage: Storage,
+def export_lines(
+    storage: store.Storage,
     target: Path | LineTarget,
     *,
     vectors: bool,
@@ -87,26 +70,26 @@ def export(
     quarantined: bool = True,
 ) -> int:
     """Export a snapshot to a new file or a stream; return the number of memories."""
-    opened = _new_file(target) if isinstance(target, Path) else nullcontext(target)
+    opened = _open_new_file(target) if isinstance(target, Path) else nullcontext(target)
     count = 0
     with opened as file, storage.read() as reads:
-        _write(file, reads.export_header(vectors))
+        _write_line(file, reads.export_header(vectors))
         model = reads.active_model() if vectors else None
         number = None if model is None else model.id
         for part, in_app, of_user, made in reads.export_partitions(app, user):
             header = {"app": in_app, "user": of_user, "created_at": made}
-            _write(file, {"part": header})
+            _write_line(file, {"part": header})
             lines = reads.export_lines(part, number)
-            shown = lines if quarantined else free_lines(lines)
+            shown = lines if quarantined else store.free_lines(lines)
             for kind, values in in_slices(shown, gives_way=True):
-                _write(file, {kind: values})
+                _write_line(file, {kind: values})
                 count += kind == "mem"
             for values in in_slices(reads.export_items(part, vectors), gives_way=True):
-                _write(file, {"item": values})
+                _write_line(file, {"item": values})
     return count
 
 
-def _write(file: LineTarget, line: dict[str, Any]) -> None:
+def _write_line(file: LineTarget, line: dict[str, Any]) -> None:
     # A stream may be a terminal or use another encoding than UTF-8.
     is_stream = getattr(file, "encoding", None) != "utf-8"
     text = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
@@ -121,7 +104,7 @@ def _write(file: LineTarget, line: dict[str, Any]) -> None:
         # A ValueError of the caller's stream does not mean that the file's data is bad.
         why = error.strerror if isinstance(error, OSError) else None
         msg = f"path: it cannot be written: {why or type(error).__name__}"
-        raise StorageError(msg) from error
+        raise errors.StorageError(msg) from error
 
 
 # Calls a service's write hook with the memories of an import.
@@ -157,22 +140,22 @@ class ImportReviewer:
         drafts = [_line_draft(kind, values) for kind, values in lines]
         present = [draft for draft in drafts if draft is not None]
         scope = "shared" if app == SHARED_APP else "app" if user == APP_WIDE else "user"
-        work = self._gate.review_each(app, user, present, scope=scope)
+        work = self._gate.review_each((app, user), present, scope)
         verdicts = iter(self._context.run(run_sync, work))
         passed: list[tuple[str, dict[str, Any]]] = []
         for (kind, values), draft in zip(lines, drafts, strict=True):
-            if draft is not None:
-                reviewed = next(verdicts)
-                self.rejected += reviewed is None
-                held = reviewed is not None and reviewed.quarantined
-                self.quarantined += held and not draft.quarantined
-                if reviewed is None and kind == "mem":
-                    self._refused.add(values["id"])
-                if reviewed is None and kind != "told":
-                    continue
-                passed.append((kind, _as_reviewed(kind, values, draft, reviewed)))
-            else:
+            if draft is None:
                 passed.append((kind, values))
+                continue
+            reviewed = next(verdicts)
+            if reviewed is not None:
+                self.quarantined += reviewed.quarantined and not draft.quarantined
+            else:
+                self.rejected += 1
+                if kind == "mem":
+                    self._refused.add(values["id"])
+            if reviewed is not None or kind == "told":
+                passed.append((kind, _reviewed_line(kind, values, draft, reviewed)))
         return [
             (kind, values)
             for kind, values in passed
@@ -204,14 +187,16 @@ def _line_draft(kind: str, values: dict[str, Any]) -> Draft | None:
         event = stored_object(values["event"])
         summary = compaction_of(event)
         if "content" in event:
-            return drafts_of([BufferedTurn(values["id"], event)], values["session"])[0]
+            return drafts_of(
+                [store.BufferedTurn(values["id"], event)], values["session"]
+            )[0]
         if summary is not None:
             session = values["session"]
             return Draft(values["id"], summary.summary, session=session, kind=SUMMARY)
     return None
 
 
-def _as_reviewed(
+def _reviewed_line(
     kind: str, values: dict[str, Any], original: Draft, reviewed: Draft | None
 ) -> dict[str, Any]:
     if reviewed == original:
@@ -276,14 +261,12 @@ class ImportOptions(NamedTuple):
         for name, only in (("app", self.app), ("user", self.user)):
             if only is not None and values[name] != only:
                 msg = f"part.{name}: is another one than this import is confined to"
-                raise InvalidArgumentError(msg)
+                raise errors.InvalidArgumentError(msg)
 
 
-def import_(
-    storage: Storage,
+def import_lines(
+    runtime: Runtime,
     source: Path | LineSource,
-    limits: Limits,
-    quota: UserQuota | None,
     how: ImportOptions,
     gate: ImportReviewer | None,
 ) -> Imported:
@@ -295,30 +278,33 @@ def import_(
     would win against every later change. What comes before a line with an error is
     imported.
     """
+    storage, limits = runtime.storage, runtime.limits
     if isinstance(source, Path):
         storage.maintenance.require_unrelated(source)
         try:
             opened = source.open("rb")
         except OSError as error:
             msg = f"path: the file cannot be read: {error.strerror}"
-            raise ConfigError(msg) from error
+            raise errors.ConfigError(msg) from error
     with opened if isinstance(source, Path) else nullcontext(source) as file:
         reader = LineReader(limits, storage.expiry_clock.wall())
         lines = _Lines(file, limits)
-        export_model = lines.read(reader.header) if lines.next() else reader.header({})
+        export_model = (
+            lines.parse(reader.header) if lines.advance() else reader.header({})
+        )
         model = None
         if how.vectors and export_model is not None:
             model = _adopt_or_match_model(storage, export_model)
         count = 0
-        waiting: deque[Future[Change]] = deque()
+        waiting: deque[Future[store.Change]] = deque()
         for job in _import_jobs(lines, reader, model, how):
             if gate is not None:
                 try:
                     job.lines = gate.review(job.app, job.user, job.lines)
-                except VecallError as error:
+                except errors.VecallError as error:
                     lines.error = error
                     break
-            job.bounds = quota
+            job.bounds = runtime.quota
             waiting.append(storage.submit(job))  # several jobs share one sync
             if len(waiting) == _JOBS_AHEAD:
                 count += len(waiting.popleft().result().ids)
@@ -330,12 +316,14 @@ def import_(
     return Imported(count, gate.rejected, gate.quarantined)
 
 
-def _adopt_or_match_model(storage: Storage, export_model: EmbeddingModel) -> int:
+def _adopt_or_match_model(
+    storage: store.Storage, export_model: store.EmbeddingModel
+) -> int:
     with storage.read() as reads:
         stored = reads.active_model()
     if stored is None:
         stored = storage.adopt_model(export_model)
-    require_same(stored, export_model)
+    store.require_same(stored, export_model)
     return stored.id
 
 
@@ -350,9 +338,9 @@ class _Lines:
         self._number = 0
         self._item: Any = None
         self._is_long = False
-        self.error: VecallError | None = None
+        self.error: errors.VecallError | None = None
 
-    def next(self) -> bool:
+    def advance(self) -> bool:
         """Go to the next line; return False at the end."""
         limit = self._limit
         line = self._file.readline(limit + 1)
@@ -369,22 +357,22 @@ class _Lines:
             self._item = None
         return bool(line)
 
-    def read(self, take: Callable[[dict[str, Any]], T]) -> T:
+    def parse(self, take: Callable[[dict[str, Any]], T]) -> T:
         """Parse the current line; add its number to an error."""
         try:
             if self._is_long:
                 msg = f"longer than {self._limit} bytes, {_LINE_TEXTS} * max_text_bytes"
-                raise LimitExceededError(msg)
+                raise errors.LimitExceededError(msg)
             if not isinstance(self._item, dict):
-                raise InvalidArgumentError("expected a JSON object")
+                raise errors.InvalidArgumentError("expected a JSON object")
             return take(self._item)
-        except InvalidArgumentError as error:
+        except errors.InvalidArgumentError as error:
             raise type(error)(f"line {self._number}: {error}") from None
 
 
 def _import_jobs(
     lines: _Lines, reader: LineReader, model: int | None, how: ImportOptions
-) -> Iterator[ImportLines]:
+) -> Iterator[store.ImportLines]:
     part: dict[str, Any] | None = None
     batch: list[tuple[str, dict[str, Any]]] = []
     size = 0
@@ -394,17 +382,17 @@ def _import_jobs(
         if kind == "part":
             how.check(several[0])
         elif part is None:
-            raise InvalidArgumentError("comes before any partition")
+            raise errors.InvalidArgumentError("comes before any partition")
         return kind, several
 
-    def job(of: dict[str, Any]) -> ImportLines:
+    def job(of: dict[str, Any]) -> store.ImportLines:
         names = of["app"], of["user"]
-        return ImportLines(*names, of["created_at"], batch, model, how.restore)
+        return store.ImportLines(*names, of["created_at"], batch, model, how.restore)
 
-    while lines.next():
+    while lines.advance():
         try:
-            kind, several = lines.read(checked)
-        except InvalidArgumentError as error:
+            kind, several = lines.parse(checked)
+        except errors.InvalidArgumentError as error:
             lines.error = error  # raised after the lines before it are imported
             break
         if kind == "part":

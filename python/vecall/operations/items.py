@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from vecall import errors, store
 from vecall.concurrency.join import Join, in_event_loop
-from vecall.concurrency.time_slices import in_slices
-from vecall.errors import (
-    DimensionError,
-    EmbeddingMismatchError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    VecallError,
-)
+from vecall.concurrency.time_slices import Paced, in_slices
 from vecall.filters.metadata import Test, compiled
 from vecall.ingest.item_arguments import (
     ItemBatch,
@@ -36,21 +29,9 @@ from vecall.ingest.item_arguments import (
     checked_places,
     checked_vectors_of,
 )
-from vecall.operations.runtime import INLINE_PARSE_LIMIT, Runtime, keep_inherited
-from vecall.store import (
-    Change,
-    ItemDrop,
-    ItemRow,
-    ItemState,
-    StorageReads,
-    SweepItems,
-    TouchItems,
-    WriteItems,
-    decode_namespace,
-    namespace_range,
-    number_of_pieces,
-    parsed_value,
-)
+from vecall.operations.runtime import INLINE_PARSE_LIMIT, keep_inherited
+from vecall.operations.writes import OperationGroup, Writes
+from vecall.store import Change, ItemRow, StorageReads
 from vecall.system import ThisProcess
 from vecall.telemetry import observed
 from vecall.types import Item, Page
@@ -83,32 +64,27 @@ def checked_cursor(cursor: object, *, scored: bool) -> Place | None:
     if cursor is None:
         return None
     if not isinstance(cursor, str):
-        raise InvalidTypeError("cursor: expected the `next` of a page")
+        raise errors.InvalidTypeError("cursor: expected the `next` of a page")
     found = _CURSOR.fullmatch(cursor)
     if found is None or (found[1] and not scored):
         msg = "cursor: expected the `next` of a page of the same list"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     return Place(float(found[1]) if found[1] else None, int(found[2]))
 
 
-def parsed(row: ItemRow) -> Any:
+def value_of(row: ItemRow) -> Any:
     """Return the value of a row."""
-    return parsed_value(row.value, row.pieces)
-
-
-def items_of(rows: Iterable[ItemRow | None], now: float) -> list[Item | None]:
-    """Return the items of rows; None where there is no row."""
-    return [None if row is None else item_of(row, now) for row in rows]
+    return store.parsed_value(row.value, row.pieces)
 
 
 def item_of(
-    row: ItemRow, now: float, score: float | None = None, value: Any = ...
+    row: ItemRow, now: float, score: float | None = None, *, value: Any
 ) -> Item:
-    """Return the item of a row."""
+    """Return the item of a row; `value_of` has its value."""
     return Item(
-        decode_namespace(row.ns),
+        store.decode_namespace(row.ns),
         row.key,
-        parsed(row) if value is ... else value,
+        value,
         row.version,
         row.created_at,
         row.updated_at,
@@ -118,21 +94,25 @@ def item_of(
     )
 
 
-def require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
+def require_fit(state: store.ItemState, query: Any, embedder: str | None) -> None:
     """Check that a query fits the vectors of a user's items."""
     if None not in (state.embedder, embedder) and state.embedder != embedder:
-        raise EmbeddingMismatchError(
+        raise errors.EmbeddingMismatchError(
             f"the items' vectors come from {state.embedder}, not from {embedder}; "
             "search with the same embedder"
         )
     if len(query) != state.dim:
         msg = f"vector: expected {state.dim} numbers, as in the user's items"
-        raise DimensionError(msg)
+        raise errors.DimensionError(msg)
 
 
 # Refreshes the TTL of items that are read, without a reader waiting for a write.
 
 Key = tuple[str, str]
+Names = tuple[str, str | None]
+"""A range of namespaces, from the first to before the second."""
+Found = tuple[float | None, ItemRow, Any]
+"""The score of an item, its row and its value."""
 
 _TOUCH_S = 1.0  # an expiry is moved at most this often
 _READ_S = 60.0  # no read takes longer
@@ -143,7 +123,7 @@ _NONE: dict[int, float] = {}
 class ItemRefresh:
     """New expiries that are still to be written. Thread-safe."""
 
-    def __init__(self, submit: Callable[[TouchItems], Future[Change]]) -> None:
+    def __init__(self, submit: Callable[[store.TouchItems], Future[Change]]) -> None:
         """Write by `submit`."""
         self._submit = submit
         self._lock = threading.Lock()
@@ -202,17 +182,17 @@ class ItemRefresh:
             # A reader without the lock finds the expiries in one place or the other.
             self._in_flight[key] = self._touched[key]
             del self._touched[key]
-            job = TouchItems(*key, dict(self._in_flight[key]))
+            job = store.TouchItems(*key, dict(self._in_flight[key]))
         try:
             future = self._submit(job)
-        except VecallError:
+        except errors.VecallError:
             self._is_refused = True
             with self._lock:
                 self._in_flight.pop(key, None)
             raise
         with self._lock:
             self._futures[key] = future
-        future.add_done_callback(lambda done: self._written(key, done))
+        future.add_done_callback(lambda done: self._note_written(key, done))
         return future
 
     def finish(self) -> None:
@@ -223,7 +203,7 @@ class ItemRefresh:
                 writing = list(self._futures.values())
             if not keys and not writing:
                 return
-            with suppress(VecallError):
+            with suppress(errors.VecallError):
                 for future in writing:
                     future.result()
                 for key in keys:
@@ -231,7 +211,7 @@ class ItemRefresh:
             if self._is_refused:
                 return
 
-    def _written(self, key: Key, future: Future[Change]) -> None:
+    def _note_written(self, key: Key, future: Future[Change]) -> None:
         with self._lock:
             if monotonic() - self._period_began > _READ_S:
                 self._written_before, self._written_now = self._written_now, {}
@@ -241,7 +221,7 @@ class ItemRefresh:
                 self._written_now.setdefault(key, {}).update(written)
             self._in_flight.pop(key, None)
             self._futures.pop(key, None)
-        with suppress(VecallError):  # the service is being closed
+        with suppress(errors.VecallError):  # the service is being closed
             self.flush(key)
 
 
@@ -254,35 +234,23 @@ _READ_AT_ONCE = 200
 _DROPS_AT_ONCE = 1_000
 
 
-class ItemOperations:
+class ItemOperations(OperationGroup):
     """The items of one open file."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        """Use the runtime of an open file."""
-        self._runtime = runtime
-        self.telemetry = runtime.telemetry
-        self._restart()
+    def __init__(self, memory: Writes) -> None:
+        """Use an open file."""
+        super().__init__(memory)
+        self._start_refreshing()
 
-    @property
-    def place(self) -> str:
-        """Where the items are, in words."""
-        return self._runtime.place
-
-    def under(self, runtime: Runtime) -> ItemOperations:
-        """Return the same items for callers with fewer rights."""
-        items = copy.copy(self)
-        items._runtime = runtime
-        return items
-
-    def _restart(self) -> None:
+    def _start_refreshing(self) -> None:
         self._process = ThisProcess.id
-        self._refreshing = ItemRefresh(lambda job: self._runtime.storage.submit(job))
+        self._refreshing = ItemRefresh(lambda job: self.memory.storage.submit(job))
 
-    def _key(self, app: str, user: str, *, write: bool) -> Key:
-        key = self._runtime.key(app, user, write=write)
+    def _checked_key(self, app: str, user: str, *, write: bool) -> Key:
+        key = self.memory.key(app, user, write=write)
         if self._process != ThisProcess.id:
             keep_inherited(self._refreshing)
-            self._restart()
+            self._start_refreshing()
         return key
 
     @observed("items_write", len)
@@ -290,75 +258,83 @@ class ItemOperations:
         self, app: str, user: str, operations: object, embedder: str | None
     ) -> list[int]:
         """Write and delete items in one transaction; return their versions."""
-        key = self._key(app, user, write=True)
+        key = self._checked_key(app, user, write=True)
         given = checked_list(operations, "operations", "Put and Drop")
         if embedder is not None:
             check_embedder(embedder)
-        batch = await self._checked(given)
+        batch = await self._check_batch(given)
         if not batch.operations:
             return []
-        job = WriteItems(*key, batch.operations, batch.dim, embedder)
-        await Join(self._runtime.storage.submit(job))
-        if ItemDrop in map(type, job.operations):
-            self._free(job)
+        job = store.WriteItems(*key, batch.operations, batch.dim, embedder)
+        await Join(self.memory.storage.submit(job))
+        if store.ItemDrop in map(type, job.operations):
+            self._free_vectors(job)
         return job.versions
 
-    def _free(self, job: WriteItems) -> None:
+    def _free_vectors(self, job: store.WriteItems) -> None:
         """Free the vectors of the deleted items."""
         deleted = [
             (drop.namespace, drop.key, version)
             for drop, version in zip(job.operations, job.versions, strict=True)
-            if version and isinstance(drop, ItemDrop)
+            if version and isinstance(drop, store.ItemDrop)
         ]
-        self._runtime.item_cache.forget((job.app, job.user), deleted)
+        self.memory.item_cache.forget((job.app, job.user), deleted)
 
     @observed("items_get", len)
     async def get(
         self, app: str, user: str, keys: object, refresh: bool
     ) -> list[Item | None]:
         """Return items by namespace and key."""
-        key = self._key(app, user, write=False)
+        key = self._checked_key(app, user, write=False)
         given = checked_list(keys, "keys", "pairs (namespace, key)")
         checked_bool(refresh, "refresh")
-        limits = self._runtime.limits
-        places = await self._runtime.read_through(checked_places, given, limits)
-        is_fast = len(places) <= _INLINE and self._runtime.storage.is_local
-        threads = self._runtime.threads
+        limits = self.memory.limits
+        places = await self.memory.parse_items(checked_places, given, limits)
+        is_fast = len(places) <= _INLINE and self.memory.storage.is_local
+        threads = self.memory.threads
         is_page = len(places) <= _READ_AT_ONCE
         run: Any = threads.short if is_page else partial(threads.long, key)
-        rows = self._read(key, places, pieces=False) if is_fast else []
+        rows = self._read_rows(key, places, pieces=False) if is_fast else []
         is_small = is_fast and not _any_large(rows)
         if not is_small:
-            rows = await self._on(run, self._read, key, places)
-        if is_page:
-            now = self._now()
-            if refresh:
-                self._refresh(key, [row for row in rows if row is not None], now)
+            rows = await self._run_off_loop(run, self._read_rows, key, places)
+        if is_page and (is_small or not _any_large(rows)):
             size = sum(len(row.value) for row in rows if row)
-            if size <= _INLINE_CHARACTERS and (is_small or not _any_large(rows)):
-                return items_of(rows, now)
-        return await self._on(run, self._items, key, rows, refresh and not is_page)
+            if size <= _INLINE_CHARACTERS:
+                return self._make_items(key, rows, refresh)
+        return await self._run_off_loop(
+            run, self._make_items, key, rows, refresh, in_slices
+        )
 
-    async def _checked(self, given: list[Any]) -> ItemBatch:
+    async def _check_batch(self, given: list[Any]) -> ItemBatch:
         """Return checked operations; an event loop checks few and small ones."""
-        runtime = self._runtime
+        runtime = self.memory
         if not in_event_loop() or len(given) > INLINE_PARSE_LIMIT:
-            return await runtime.read_through(checked_batch, given, runtime.limits)
+            return await runtime.parse_items(checked_batch, given, runtime.limits)
         try:
             return checked_batch(given, runtime.limits, most=_INLINE_WRITTEN)
         except TooLongError:
             short, limits = runtime.threads.short, runtime.limits
-            return await self._on(short, checked_batch, given, limits, in_slices)
+            return await self._run_off_loop(
+                short, checked_batch, given, limits, in_slices
+            )
 
-    def _items(
-        self, key: Key, rows: Sequence[ItemRow | None], refresh: bool
+    def _make_items(
+        self,
+        key: Key,
+        rows: Sequence[ItemRow | None],
+        refresh: bool,
+        paced: Paced[ItemRow | None] = iter,
     ) -> list[Item | None]:
         now = self._now()
         if refresh:
             self._refresh(key, [row for row in rows if row is not None], now)
-        return items_of(in_slices(rows), now)
+        return [
+            item_of(row, now, value=value_of(row)) if row else None
+            for row in paced(rows)
+        ]
 
-    async def _on(
+    async def _run_off_loop(
         self, run: Callable[..., Future[T]], work: Callable[..., T], *args: Any
     ) -> T:
         """Read on another thread if an event loop waits, else on the caller's."""
@@ -366,10 +342,10 @@ class ItemOperations:
             return work(*args)
         return await Join(run(work, *args))
 
-    def _read(
+    def _read_rows(
         self, key: Key, places: Sequence[tuple[str, str]], pieces: bool = True
     ) -> list[ItemRow | None]:
-        storage = self._runtime.storage
+        storage = self.memory.storage
         if len(places) == 1 and not pieces:
             rows = [storage.item_at(*key, *places[0])]
         else:
@@ -397,235 +373,192 @@ class ItemOperations:
         cursor: object = None,
     ) -> Page[Item]:
         """Return a page of the items of a namespace and all below it."""
-        key = self._key(app, user, write=False)
-        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
-        test = None if where is None else compiled(where)
+        runtime = self.memory
+        key = self._checked_key(app, user, write=False)
+        labels = checked_namespace(namespace, "namespace", runtime.limits)
+        low, high = store.namespace_range(labels)
+        test = compiled(where)
         most = checked_count(limit, "limit", 1)
         skipped = checked_count(offset, "offset", 0)
+        wanted = most + skipped
         if embedder is not None:
             check_embedder(embedder)
         checked_bool(refresh, "refresh")
         checked_bool(only_with_vector, "only_with_vector")
         after = checked_cursor(cursor, scored=vector is not None)
-        query = None
-        if vector is not None:
-            given = checked_vectors_of(vector, "vector")
-            if len(given) != 1:
-                raise InvalidArgumentError("vector: expected numbers (dim,)")
-            query = given[0] / np.linalg.norm(given[0].astype(np.float64))
-        is_page = query is None and test is None
-        threads = self._runtime.threads
-        found: list[tuple[float | None, ItemRow, Any]] = await self._on(
-            threads.short if is_page else partial(threads.long, key),
-            self._find,
-            key,
-            labels,
-            None if query is None else query.astype(np.float32),
-            test,
-            most + skipped,
-            embedder,
-            only_with_vector,
-            after,
-        )
-        is_more = len(found) > most + skipped
-        found = found[skipped : skipped + most]
-        if len(found) <= _READ_AT_ONCE:
-            return self._found(key, found, refresh, is_more)
-        return await self._on(
-            partial(threads.long, key), self._found, key, found, refresh, is_more
-        )
+        query = _checked_query(vector)
+        keep = runtime.search_index.partitions.keep_to_budget
+        is_scored = query is not None
+        held: Any = runtime.item_cache.held(key, keep) if is_scored else nullcontext()
 
-    def _found(
-        self,
-        key: Key,
-        found: Sequence[tuple[float | None, ItemRow, Any]],
-        refresh: bool,
-        is_more: bool,
-    ) -> Page[Item]:
-        now = self._now()
-        if refresh:
-            self._refresh(key, [row for _, row, _ in found], now)
-        items = [
-            item_of(row, now, score, value) for score, row, value in in_slices(found)
-        ]
-        if not is_more:
-            return Page(items)
-        score, last, _ = found[-1]
-        return Page(items, Place(score, last.version).cursor)
+        def read() -> list[Found]:  # up to `wanted`, and one further if there is one
+            values: dict[int, Any] = {}
+            now = self._now()
 
-    def _find(
-        self,
-        key: Key,
-        labels: Sequence[str],
-        query: Any,
-        test: Test | None,
-        wanted: int,
-        embedder: str | None,
-        only_with_vector: bool,
-        after: Place | None,
-    ) -> list[tuple[float | None, ItemRow, Any]]:
-        """Return up to `wanted` items, and one further if there is one."""
-        low, high = namespace_range(labels)
-        values: dict[int, Any] = {}
-        now = self._now()
+            def accepts(row: ItemRow) -> bool:
+                if self._current(key, row, now) is None:
+                    return False
+                value = value_of(row)
+                if not test(value):
+                    return False
+                values[row.rid] = value
+                return True
 
-        def accepts(row: ItemRow) -> bool:
-            if self._current(key, row, now) is None:
-                return False
-            value = parsed(row)
-            if test is not None and not test(value):
-                return False
-            values[row.rid] = value
-            return True
-
-        found: list[tuple[float | None, ItemRow, Any]] = []
-        is_unscored = after is not None and after.score is None
-        with self._reading(key, query is not None) as (reads, state, search):
-            if state is None:
-                return []
-            if search is not None and state.dim:
-                require_fit(state, query, embedder)
-                names = search.names(reads, state, low, high)
-                nearest = search.nearest(
-                    reads, state, names, query, wanted, accepts, _score_of(after)
-                )
-                found = [(score, row, values[row.rid]) for score, row in nearest]
-            if len(found) <= wanted and not (query is not None and only_with_vector):
+            found: list[Found] = []
+            with held as search, runtime.storage.read(*key) as reads:
+                state = reads.item_state(*key)
+                if state is None:
+                    return []
+                if search is not None and state.dim:
+                    require_fit(state, query, embedder)
+                    names = search.names(reads, state, low, high)
+                    nearest = search.nearest(
+                        reads, state, names, query, wanted, accepts, _score_of(after)
+                    )
+                    found = [(score, row, values[row.rid]) for score, row in nearest]
+                if len(found) > wanted or (search is not None and only_with_vector):
+                    return found
                 seen = set(values)  # all that have a vector
                 first = min(wanted + 1, _READ_AT_ONCE)
-                before = after.version if after and is_unscored else None
+                before = after.version if after and after.score is None else None
                 newest = reads.newest_items(state.part, low, high, first, before)
                 for row in in_slices(newest):
                     if row.rid not in seen and accepts(row):
                         found.append((None, row, values[row.rid]))
                         if len(found) > wanted:
                             break
-        return found
+            return found
+
+        long = partial(runtime.threads.long, key)
+        run: Any = long if is_scored or where is not None else runtime.threads.short
+        found: list[Found] = await self._run_off_loop(run, read)
+        is_more = len(found) > wanted
+        found = found[skipped:wanted]
+        if len(found) <= _READ_AT_ONCE:
+            return self._make_page(key, found, refresh, is_more)
+        return await self._run_off_loop(
+            long, self._make_page, key, found, refresh, is_more
+        )
+
+    def _make_page(
+        self, key: Key, found: Sequence[Found], refresh: bool, is_more: bool
+    ) -> Page[Item]:
+        now = self._now()
+        if refresh:
+            self._refresh(key, [row for _, row, _ in found], now)
+        items = [
+            item_of(row, now, score, value=value)
+            for score, row, value in in_slices(found)
+        ]
+        if not is_more:
+            return Page(items)
+        score, last, _ = found[-1]
+        return Page(items, Place(score, last.version).cursor)
+
+    async def _read_below(
+        self, key: Key, namespace: object, read: Callable[[StorageReads, int, Names], T]
+    ) -> T | None:
+        """Read a namespace and all below it; None if there never was an item.
+
+        `read` gets the reads, the number of the partition, and the range of names.
+        """
+        labels = checked_namespace(namespace, "namespace", self.memory.limits)
+
+        def work() -> T | None:
+            with self.memory.storage.read(*key) as reads:
+                state = reads.item_state(*key)
+                if state is None:
+                    return None
+                return read(reads, state.part, store.namespace_range(labels))
+
+        return await self._run_off_loop(partial(self.memory.threads.long, key), work)
 
     @observed("items_find", len)
     async def find_all(
         self, app: str, user: str, namespace: object, where: object
     ) -> list[Item]:
         """Return all items of a namespace and below it, of one state."""
-        key = self._key(app, user, write=False)
-        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
+        key = self._checked_key(app, user, write=False)
         test = compiled(where)
 
-        def work(reads: StorageReads, state: ItemState) -> list[Item]:
+        def read(reads: StorageReads, part: int, names: Names) -> list[Item]:
             now = self._now()
-            found = self._matching(reads, state, key, labels, test)
-            return [item_of(row, now, None, value) for row, value in found]
+            found = self._matching(key, test, reads, part, names)
+            return [item_of(row, now, value=value) for row, value in found]
 
-        return await self._scanned(key, work) or []
-
-    @contextmanager
-    def _reading(
-        self, key: Key, searches: bool
-    ) -> Iterator[tuple[StorageReads, ItemState | None, Any]]:
-        storage = self._runtime.storage
-        if not searches:
-            with storage.read(*key) as reads:
-                yield reads, reads.item_state(*key), None
-            return
-        keep = self._runtime.search_index.partitions.keep_to_budget
-        held = self._runtime.item_cache.held(key, keep)
-        with held as search, storage.read(*key) as reads:
-            yield reads, reads.item_state(*key), search
+        return await self._read_below(key, namespace, read) or []
 
     @observed("items_namespaces", len)
     async def namespaces(
         self, app: str, user: str, namespace: object
     ) -> list[tuple[str, ...]]:
         """Return the namespaces that have items."""
-        key = self._key(app, user, write=False)
-        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
+        key = self._checked_key(app, user, write=False)
 
-        def names(reads: StorageReads, state: ItemState) -> list[tuple[str, ...]]:
-            low, high = namespace_range(labels)
-            found = reads.item_namespaces(state.part, low, high, self._now())
-            return [decode_namespace(name) for name in in_slices(found)]
+        def read(reads: StorageReads, part: int, names: Names) -> list[tuple[str, ...]]:
+            found = reads.item_namespaces(part, *names, self._now())
+            return [store.decode_namespace(name) for name in in_slices(found)]
 
-        return await self._scanned(key, names) or []
-
-    async def _scanned(
-        self, key: Key, read: Callable[[StorageReads, ItemState], T]
-    ) -> T | None:
-        """Read what a user has; None if there never was an item."""
-
-        def work() -> T | None:
-            with self._runtime.storage.read(*key) as reads:
-                state = reads.item_state(*key)
-                return None if state is None else read(reads, state)
-
-        return await self._on(partial(self._runtime.threads.long, key), work)
+        return await self._read_below(key, namespace, read) or []
 
     @observed("items_count", int)
     async def count(self, app: str, user: str, namespace: object, where: object) -> int:
         """Return the number of items in a namespace and all below it."""
-        key = self._key(app, user, write=False)
-        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
+        key = self._checked_key(app, user, write=False)
         test = compiled(where)
 
-        def count(reads: StorageReads, state: ItemState) -> int:
+        def read(reads: StorageReads, part: int, names: Names) -> int:
             if where:
-                return sum(1 for _ in self._matching(reads, state, key, labels, test))
-            low, high = namespace_range(labels)  # None and {} are met by every item
-            return reads.count_items(state.part, low, high, self._now())
+                return sum(1 for _ in self._matching(key, test, reads, part, names))
+            # None and {} are met by every item.
+            return reads.count_items(part, *names, self._now())
 
-        return await self._scanned(key, count) or 0
+        return await self._read_below(key, namespace, read) or 0
 
     @observed("items_delete", int)
     async def delete(
         self, app: str, user: str, namespace: object, where: object
     ) -> int:
         """Delete the items of a namespace and all below it; return their number."""
-        key = self._key(app, user, write=True)
-        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
+        key = self._checked_key(app, user, write=True)
         test = compiled(where)
 
-        def matching(reads: StorageReads, state: ItemState) -> list[ItemRow]:
-            found = self._matching(reads, state, key, labels, test)
-            return [row for row, _ in found]
+        def read(reads: StorageReads, part: int, names: Names) -> list[ItemRow]:
+            return [row for row, _ in self._matching(key, test, reads, part, names)]
 
-        rows = await self._scanned(key, matching) or []
+        rows = await self._read_below(key, namespace, read) or []
         gone = 0
         for start in range(0, len(rows), _DROPS_AT_ONCE):
             drops = [
-                ItemDrop(row.ns, row.key, row.version, is_optional=True)
+                store.ItemDrop(row.ns, row.key, row.version, is_optional=True)
                 for row in rows[start : start + _DROPS_AT_ONCE]
             ]
-            job = WriteItems(*key, drops)
-            await Join(self._runtime.storage.submit(job))
-            self._free(job)
+            job = store.WriteItems(*key, drops)
+            await Join(self.memory.storage.submit(job))
+            self._free_vectors(job)
             gone += sum(version > 0 for version in job.versions)
         return gone
 
     def _matching(
-        self,
-        reads: StorageReads,
-        state: ItemState,
-        key: Key,
-        labels: Sequence[str],
-        test: Test,
+        self, key: Key, test: Test, reads: StorageReads, part: int, names: Names
     ) -> Iterator[tuple[ItemRow, Any]]:
-        """Yield the items that pass a test, with their values."""
+        """Yield the items in a range of namespaces that pass a test, with values."""
         now = self._now()
-        newest = reads.newest_items(state.part, *namespace_range(labels))
-        for row in in_slices(newest):
+        for row in in_slices(reads.newest_items(part, *names)):
             if self._current(key, row, now):
-                value = parsed(row)
+                value = value_of(row)
                 if test(value):
                     yield row, value
 
     @observed("items_sweep", int)
     async def sweep(self, app: str, user: str) -> int:
         """Delete the expired items of a user; return their number."""
-        key = self._key(app, user, write=True)
+        key = self._checked_key(app, user, write=True)
         waiting = self._refreshing.flush(key)
         if waiting is not None:
             await Join(waiting)
-        job = SweepItems(*key)
-        await Join(self._runtime.storage.submit(job))
+        job = store.SweepItems(*key)
+        await Join(self.memory.storage.submit(job))
         return job.swept
 
     def finish(self) -> None:
@@ -634,14 +567,25 @@ class ItemOperations:
             self._refreshing.finish()
 
     def _now(self) -> float:
-        return self._runtime.storage.expiry_clock.now()
+        return self.memory.storage.expiry_clock.now()
 
     def _current(self, key: Key, row: ItemRow, now: float) -> ItemRow | None:
         return self._refreshing.current(key, row, now)
 
     def _refresh(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
-        if not self._runtime.read_only:
+        if not self.memory.read_only:
             self._refreshing.refresh(key, rows, now)
+
+
+def _checked_query(vector: object) -> Any:
+    """Return the vector of a query with length 1; None stays None."""
+    if vector is None:
+        return None
+    given = checked_vectors_of(vector, "vector")
+    if len(given) != 1:
+        raise errors.InvalidArgumentError("vector: expected numbers (dim,)")
+    norm = np.linalg.norm(given[0].astype(np.float64))
+    return (given[0] / norm).astype(np.float32)
 
 
 def _score_of(place: Place | None) -> tuple[float, int] | None:
@@ -652,4 +596,4 @@ def _score_of(place: Place | None) -> tuple[float, int] | None:
 
 
 def _any_large(rows: Sequence[ItemRow | None]) -> bool:
-    return any(row is not None and number_of_pieces(row.value) for row in rows)
+    return any(row is not None and store.number_of_pieces(row.value) for row in rows)

@@ -5,28 +5,22 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from vecall.concurrency.closing import abandoned
+from vecall import errors, store
+from vecall.concurrency.closing import clean_up_if_abandoned
 from vecall.concurrency.executor import FairPool, PluginExecutor, Pool
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Embedder, automatic
 from vecall.embedders.base import is_async
-from vecall.errors import (
-    ClosedError,
-    ConfigError,
-    ReadOnlyError,
-    ReentrantCallError,
-    WriteHookError,
-    WriteRejectedError,
-)
 from vecall.filters.rights import FULL, Rights, at_most
 from vecall.hooks import PendingWrite, Verdict, WriteHook
 from vecall.index.embedding import Backfill, EmbeddingQueue, model_of
@@ -34,7 +28,7 @@ from vecall.index.item_index import ItemCache
 from vecall.index.row_cache import NewestChanges, ReadThreads
 from vecall.ingest.parts import checked_include
 from vecall.ingest.passages import each_draft, in_passages
-from vecall.limits import Limits, Owner
+from vecall.limits import Limits
 from vecall.operations.options import StorageOptions, WritePolicy, checked_seconds
 from vecall.ranking.options import Ranking
 from vecall.scalars import shortened
@@ -46,15 +40,7 @@ from vecall.search.searcher import (
     favoured_authors,
     scoring_of,
 )
-from vecall.store import (
-    ALWAYS,
-    Draft,
-    EmbeddingModel,
-    StorageReads,
-    UserQuota,
-    open_storage,
-    require_same,
-)
+from vecall.store import Draft
 from vecall.system import ThisProcess, at_fork
 from vecall.telemetry import Telemetry, warn_caller
 from vecall.types import Page, check_share
@@ -64,10 +50,11 @@ from vecall.validation import (
     check_time_zone,
     check_top_k,
     checked_bool,
-    checked_owner,
     checked_page,
     partition_key,
 )
+
+Key = tuple[str, str]
 
 _reopening = threading.Lock()  # of forked children, which reopen their parent's file
 _inherited: list[object] = []  # objects of the parent process; never closed here
@@ -91,12 +78,6 @@ def keep_inherited(*parts: object) -> None:
 _log = logging.getLogger("vecall")
 
 
-_NESTED = (
-    "on_write called its own memory service, which calls on_write; write from outside "
-    "the hook, or to another service"
-)
-
-
 class WriteReviewer:
     """The write hook of a service, and the thread that calls it."""
 
@@ -106,21 +87,13 @@ class WriteReviewer:
         self.is_open = hook is None
         """Whether the service has no hook; every draft then passes unchanged."""
         self._limits = limits
-        self._thread = PluginExecutor("vecall-hook")
+        self.thread = PluginExecutor("vecall-hook")
 
     async def review(
-        self,
-        app: str,
-        user: str,
-        drafts: list[Draft],
-        *,
-        scope: str = "user",
-        explicit: bool = False,
+        self, key: Key, drafts: list[Draft], scope: str = "user", explicit: bool = False
     ) -> list[Draft]:
         """Return the drafts that the hook accepts, changed by it; see `review_each`."""
-        results = await self.review_each(
-            app, user, drafts, scope=scope, explicit=explicit
-        )
+        results = await self.review_each(key, drafts, scope, explicit)
         if results is drafts:
             return drafts
         turns = {draft.passage_of for draft in drafts}
@@ -132,13 +105,7 @@ class WriteReviewer:
         return each_draft(passed)
 
     async def review_each(
-        self,
-        app: str,
-        user: str,
-        drafts: list[Draft],
-        *,
-        scope: str = "user",
-        explicit: bool = False,
+        self, key: Key, drafts: list[Draft], scope: str, explicit: bool = False
     ) -> Sequence[Draft | None]:
         """Return each draft with the hook's changes; None for a rejected one.
 
@@ -150,21 +117,19 @@ class WriteReviewer:
 
         def judge(draft: Draft) -> object:
             memory = replace(entry_from_draft(draft), scope=scope)
-            return hook(PendingWrite(app, user, memory))
+            return hook(PendingWrite(*key, memory))
 
-        self._thread.refuse_nested()
         concurrent = is_async(hook)
-        work = partial(_all_async if concurrent else _collect_verdicts, judge, drafts)
-        try:
-            verdicts = await Join(self._thread.run(work, concurrent=concurrent))
-        except ClosedError:
-            raise
-        except ReentrantCallError:
-            raise WriteHookError(_NESTED) from None
-        except Exception as error:
-            # The error's message may contain the memory's text; its type does not.
-            msg = f"on_write failed with {type(error).__name__}"
-            raise WriteHookError(msg) from None
+        verdicts = await self.thread.call(
+            partial(
+                _await_verdicts if concurrent else _collect_verdicts, judge, drafts
+            ),
+            concurrent=concurrent,
+            name="on_write",
+            failed=errors.WriteHookError,
+            nested="called its own memory service, which calls on_write; write from "
+            "outside the hook, or to another service",
+        )
         results = [
             _apply_verdict(draft, verdict, explicit=explicit)
             for draft, verdict in zip(drafts, verdicts, strict=True)
@@ -172,14 +137,6 @@ class WriteReviewer:
         if None in results:
             _log.info("on_write rejected %d memories", results.count(None))
         return results
-
-    def refuse_nested(self) -> None:
-        """Raise ReentrantCallError if the hook is the caller."""
-        self._thread.refuse_nested()
-
-    def close(self) -> None:
-        """Finish the calls in progress and end the thread."""
-        self._thread.close()
 
 
 Judge = Callable[[Draft], object]
@@ -192,12 +149,12 @@ def _collect_verdicts(judge: Judge, drafts: Iterable[Draft]) -> Any:
     for draft in waiting:
         verdict = judge(draft)
         if isinstance(verdict, Awaitable):
-            return _all_async(judge, waiting, [*verdicts, verdict])
+            return _await_verdicts(judge, waiting, [*verdicts, verdict])
         verdicts.append(verdict)
     return verdicts
 
 
-async def _all_async(
+async def _await_verdicts(
     judge: Judge, drafts: Iterable[Draft], before: Iterable[object] = ()
 ) -> list[object]:
     each = chain(before, map(judge, drafts))
@@ -206,14 +163,16 @@ async def _all_async(
 
 def _apply_verdict(draft: Draft, verdict: object, *, explicit: bool) -> Draft | None:
     if not isinstance(verdict, Verdict):
-        raise WriteHookError("on_write: must return a vecall.Verdict")
+        raise errors.WriteHookError("on_write: must return a vecall.Verdict")
     draft = replace(draft, trust=at_most(draft.trust, verdict.trust))
     if verdict.outcome == "quarantine":
         return replace(draft, quarantined=True)
     if verdict.outcome == "reject":
         if draft.ordered or not explicit:
             return None
-        raise WriteRejectedError("on_write refused a memory; nothing was written")
+        raise errors.WriteRejectedError(
+            "on_write refused a memory; nothing was written"
+        )
     if verdict.outcome == "redact":
         text = to_valid_utf8(verdict.text or "")
         # A vector belongs to the text before the redaction.
@@ -260,9 +219,9 @@ class Runtime:
         self.ttl = ttl
         self.history_ttl = checked_seconds(writes.history_ttl, "history_ttl")
         most = writes.quota
-        self.quota: UserQuota | None = None
+        self.quota: store.UserQuota | None = None
         if most.memories is not None or most.bytes is not None:
-            self.quota = UserQuota(most.memories, most.bytes, most.eviction)
+            self.quota = store.UserQuota(most.memories, most.bytes, most.eviction)
         self.scopes = writes.scopes
         self.include = checked_include(writes.include)
         self._on_write = writes.on_write
@@ -271,10 +230,6 @@ class Runtime:
         )
         self._search_options = search
         self._storage_options = storage
-        self._clock = storage.clock
-        self._max_staleness = (
-            checked_seconds(storage.max_staleness, "max_staleness") or 0.0
-        )
         self._path = check_storage_path(path)
         self._embedder: Embedder | Literal["auto"] | None = embedder
         self.is_automatic = isinstance(embedder, str)
@@ -304,17 +259,19 @@ class Runtime:
 
     def _open(self, *, warn: bool) -> None:
         """Open the file in this process; `warn` enables warnings."""
-        self.storage = open_storage(
+        options = self._storage_options
+        self.storage = store.open_storage(
             self._path,
-            self._storage_options.durability,
+            options.durability,
             read_only=self.read_only,
-            min_free_bytes=self._storage_options.min_free_bytes,
-            allow_network_filesystem=self._storage_options.allow_network_filesystem,
-            clock=self._clock,
-            max_staleness=self._max_staleness,
+            min_free_bytes=options.min_free_bytes,
+            allow_network_filesystem=options.allow_network_filesystem,
+            clock=options.clock,
+            max_staleness=checked_seconds(options.max_staleness, "max_staleness")
+            or 0.0,
         )
         self.threads = ReadThreads(in_memory=self._path is None)
-        self.item_cache = ItemCache(self._storage_options.cache_bytes)
+        self.item_cache = ItemCache(options.cache_bytes)
         self._newest = NewestChanges() if self._path is None else None
         try:
             embedder = self._choose_embedder()
@@ -322,8 +279,8 @@ class Runtime:
             embedding = None
             if embedder is not None and model is not None:
                 embedding = EmbeddingQueue(embedder)
-            self.search_index = self._serve(model, embedding)
-            self._backfill = self._begun_backfill()
+            self.search_index = self._make_search_index(model, embedding)
+            self._start_backfill()
         except BaseException:
             self.storage.close()
             raise
@@ -332,10 +289,9 @@ class Runtime:
         self.care = Pool(1, thread_name_prefix="vecall-care")
         self.gate = WriteReviewer(self._on_write, self.limits)
         self._process = ThisProcess.id
-        self._abandoned = abandoned(self, self.storage.abandon(), self._backfill.stop)
 
-    def _serve(
-        self, model: EmbeddingModel | None, embedding: EmbeddingQueue | None
+    def _make_search_index(
+        self, model: store.EmbeddingModel | None, embedding: EmbeddingQueue | None
     ) -> SearchIndex:
         search_index = SearchIndex(
             self.storage,
@@ -359,9 +315,9 @@ class Runtime:
                 return
             if self._path is None:
                 msg = "a memory without a file does not cross a fork; make one here"
-                raise ClosedError(msg)
+                raise errors.ClosedError(msg)
             if not self.storage.closed_before_fork:
-                raise ClosedError(
+                raise errors.ClosedError(
                     "the process was forked while the file was in use for long; fork "
                     "when it is idle, or start new processes instead"
                 )
@@ -385,13 +341,13 @@ class Runtime:
             self.check_open()
         return use
 
-    def switch(self, model: EmbeddingModel, embedder: Embedder) -> None:
+    def switch(self, model: store.EmbeddingModel, embedder: Embedder) -> None:
         """Switch to another model; running searches finish with the old one."""
         old = self.search_index
         if old.model is None or old.model.id != model.id:
             self._embedder = embedder
             self.file_model = model.name
-            self.search_index = self._serve(model, EmbeddingQueue(embedder))
+            self.search_index = self._make_search_index(model, EmbeddingQueue(embedder))
             old.partitions.retired = True
             retiring = old.retiring(partial(self._retired.pop, old, None))
             self._retired[old] = retiring
@@ -402,19 +358,23 @@ class Runtime:
         """Return the current search index, and the old ones still in use."""
         return [*tuple(self._retired), self.search_index]
 
-    def backfill(self) -> Backfill:
+    def restart_backfill(self) -> Backfill:
         """Start the backfill of rows without vectors."""
         self._backfill.close()
-        self._backfill = self._begun_backfill()
         self._abandoned.detach()
-        self._abandoned = abandoned(self, self.storage.abandon(), self._backfill.stop)
+        self._start_backfill()
         return self._backfill
 
-    def _begun_backfill(self) -> Backfill:
+    def _start_backfill(self) -> None:
         model, filling = self.search_index.model, self.search_index.embedding
         if self.read_only or filling is None or not filling.can_embed:
             filling = None
-        return Backfill(self.storage, filling, None if model is None else model.id)
+        self._backfill = Backfill(
+            self.storage, filling, None if model is None else model.id
+        )
+        self._abandoned = clean_up_if_abandoned(
+            self, self.storage.abandon(), self._backfill.stop
+        )
 
     def _choose_embedder(self) -> Embedder | None:
         """Return the embedder; the file determines it for `embedder="auto"`."""
@@ -428,7 +388,7 @@ class Runtime:
 
     def _agree_on_model(
         self, embedder: Embedder | None, warn: bool
-    ) -> EmbeddingModel | None:
+    ) -> store.EmbeddingModel | None:
         """Check the embedder against the file's model; a file without one adopts it."""
         with self.storage.read() as reads:
             stored = reads.active_model()
@@ -444,14 +404,14 @@ class Runtime:
         if stored is None and self.read_only:
             return None  # a read-only file without vectors
         if stored is not None:
-            require_same(stored, given)
+            store.require_same(stored, given)
             return stored
         self.file_model = given.name
         return self.storage.adopt_model(given)
 
     def refuse_nested(self) -> None:
         """Raise if a function that this service calls is the caller."""
-        self.gate.refuse_nested()
+        self.gate.thread.refuse_nested()
         for search_index in self.servings:
             search_index.refuse_nested()
 
@@ -466,7 +426,7 @@ class Runtime:
             if self.is_finished:
                 return
             self.reader.shutdown()
-            self.gate.close()
+            self.gate.thread.close()
             self.care.shutdown(wait=True)
             self._backfill.close()
             servings, retiring = self.servings, list(self._retired.values())
@@ -486,7 +446,7 @@ class Runtime:
     def check_open(self) -> None:
         """Raise ClosedError after `close`; in a forked child, reopen the file."""
         if self.closed:
-            raise ClosedError("the memory service is closed")
+            raise errors.ClosedError("the memory service is closed")
         if ThisProcess.id != self._process:
             self._open_in_child()
 
@@ -495,51 +455,56 @@ class Runtime:
         if isinstance(self._embedder, str):
             return  # the file determines the embedder
         if self._embedder is None and self.min_similarity is not None:
-            raise ConfigError(NO_FLOOR)
+            raise errors.ConfigError(NO_FLOOR)
 
-    async def scanned(
+    @contextmanager
+    def reading(
+        self, key: Key | None, *, expired: bool = False
+    ) -> Iterator[tuple[store.StorageReads, float]]:
+        """Read a committed state; yield also the time by which memories expire.
+
+        With `expired`, none has.
+        """
+        with self.storage.read(*(key or ())) as reads:
+            yield reads, store.ALWAYS if expired else self.storage.expiry_clock.now()
+
+    async def read_storage(
         self,
-        key: tuple[str, str] | None,
-        read: Callable[[StorageReads, float], T],
+        key: Key | None,
+        read: Callable[[store.StorageReads, float], T],
         *,
         expired: bool = False,
         short: bool = False,
     ) -> T:
-        """Read off the event loop, where others take turns unless the read is short.
-
-        `read` gets the time by which memories expire: with `expired`, none has.
-        """
+        """Read off the event loop, where others take turns unless the read is short."""
+        checked_bool(expired, "include_expired")
 
         def work() -> T:
-            with self.storage.read(*(key or ())) as reads:
-                now = ALWAYS if expired else self.storage.expiry_clock.now()
+            with self.reading(key, expired=expired) as (reads, now):
                 return read(reads, now)
 
-        partitions = self.search_index.partitions
-        if short:
-            return await Join(partitions.submit(work))
-        return await Join(partitions.submit_scan(key, work))
+        threads = self.threads
+        return await Join(threads.short(work) if short else threads.long(key, work))
 
-    async def page_of(
+    async def page_of_names(
         self,
-        key: tuple[str, str] | None,
+        key: Key | None,
         given: tuple[object, object, object],
-        read: Callable[[StorageReads, float, str, str, int], list[T]],
+        read: Callable[[store.StorageReads, float, str, str, int], list[T]],
         name: Callable[[T], str],
         *,
-        expired: object = False,
+        expired: bool = False,
     ) -> Page[T]:
         """Return a page of names, `given` their prefix, the one before, the limit."""
         prefix, begin, count = checked_page(*given, self.limits)
-        shown = checked_bool(expired, "include_expired")
-        found = await self.scanned(
+        found = await self.read_storage(
             key,
             lambda reads, now: read(reads, now, prefix, begin, count + 1),
-            expired=shown,
+            expired=expired,
         )
         return Page.of(found, count, name)
 
-    async def read_through(
+    async def parse_items(
         self, work: Callable[..., T], items: list[Any], *args: object
     ) -> T:
         """Parse arguments: a few items on the event loop, many on another thread.
@@ -553,20 +518,22 @@ class Runtime:
             one_call = object()
             future = self.reader.submit(one_call, work, items, *args, in_slices)
         except RuntimeError:
-            raise ClosedError("the memory service is closed") from None
+            raise errors.ClosedError("the memory service is closed") from None
         return await Join(future)
 
-    def check_whole(self) -> None:
-        """Raise RightsError if the rights hide memories, ClosedError if closed."""
+    def check_whole(self, *, write: bool = False) -> None:
+        """Check the access to all memories of the file."""
         self.check_open()
         self.rights.require_all()
+        if write:
+            self.check_writable()
 
     def check_embedder(self, embedder: Embedder) -> None:
         """Raise ConfigError if the file cannot be migrated to an embedder."""
 
     def key(
         self, app_name: str, user_id: str, scope: object = "user", *, write: bool
-    ) -> tuple[str, str]:
+    ) -> Key:
         """Return the key of a partition; check the access to it."""
         self.check_open()
         if write:
@@ -575,11 +542,9 @@ class Runtime:
         user = check_name(user_id, "user_id", self.limits)
         return partition_key(self.scopes, scope, app, user, write=write)
 
-    def owner(self, app_name: str, user_id: str) -> Owner:
-        """Return the checked names of an app and a user."""
-        return checked_owner(app_name, user_id, self.limits)
-
     def check_writable(self) -> None:
         """Raise ReadOnlyError if the service is read-only."""
         if self.read_only:
-            raise ReadOnlyError("this memory service was opened with read_only=True")
+            raise errors.ReadOnlyError(
+                "this memory service was opened with read_only=True"
+            )

@@ -6,32 +6,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.clock import to_micros, to_seconds, ttl_seconds
+from vecall import errors
+from vecall.clock import to_micros, to_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list
-from vecall.errors import (
-    ConfigError,
-    InvalidTypeError,
-    LimitExceededError,
-    NotFoundError,
-)
 from vecall.filters.metadata import (
     asks_times,
     has_labels,
@@ -58,7 +45,7 @@ from vecall.search.searcher import (
     checked_query_vector,
     entry_from_row,
 )
-from vecall.store import ALWAYS, Change, MarkUsed, TouchMemories
+from vecall.store import ALWAYS
 from vecall.telemetry import observed
 from vecall.types import (
     Explanation,
@@ -78,7 +65,6 @@ from vecall.validation import (
     check_query,
     check_time_zone,
     check_top_k,
-    check_turns,
     checked_bool,
     partition_key,
 )
@@ -110,25 +96,25 @@ class SearchArguments(NamedTuple):
     time_zone: object = None
 
 
-def _found(response: SearchMemoryResponse) -> int:
+def _count_found(response: SearchMemoryResponse) -> int:
     return len(response.memories)
 
 
 class Searches(Runtime):
     """Searches one open file."""
 
-    @observed("search", _found)
+    @observed("search", _count_found)
     async def search(
         self, arguments: SearchArguments, all_candidates: bool = False
     ) -> SearchMemoryResponse:
         """Return the best memories for a query, or all that it compares."""
-        while True:  # `served` inlined: this is the hottest call
+        while True:  # `repeat_if_retired` inlined: this is the hottest call
             with self.begin_use() as search_index:
-                request = self._request(search_index, arguments)
+                request = self._checked_request(search_index, arguments)
                 if all_candidates:
                     request = _of_all_candidates(request, self.limits.max_top_k)
                 is_wider = arguments.scopes is not None or self.scopes.read
-                others = self._other_keys(arguments) if is_wider else {}
+                others = self._keys_of_scopes(arguments) if is_wider else {}
                 try:
                     rewriter = request.ranking.rewriter
                     if rewriter is not None:
@@ -140,7 +126,7 @@ class Searches(Runtime):
                     if request.filter is None and self.rights is FULL:
                         found = await search_index.recall.search(request)
                     else:
-                        found = await self.search_one(search_index, request)
+                        found = await self.search_partition(search_index, request)
                     if others:
                         found = await self._merged(search_index, request, found, others)
                 except RetiredModelError:
@@ -156,11 +142,11 @@ class Searches(Runtime):
         key = self.key(arguments.app_name, arguments.user_id, scope, write=False)
         check_name(memory_id, "memory_id", self.limits)
         arguments = arguments._replace(explain=True)
-        request = self._request(self.search_index, arguments)
-        places = {"user", *self._other_keys(arguments)}
-        kept: Explanation = await Join(
-            self.search_index.partitions.submit_scan(
-                key, self._kept_out, key, memory_id, scope, request.filter, places
+        request = self._checked_request(self.search_index, arguments)
+        places = {"user", *self._keys_of_scopes(arguments)}
+        kept = await Join(
+            self.threads.long(
+                key, self._why_left_out, key, memory_id, scope, request.filter, places
             )
         )
         if kept.outcome != "no_candidate":
@@ -168,9 +154,9 @@ class Searches(Runtime):
         shown = (await self.search(arguments)).memories
         every = (await self.search(arguments, all_candidates=True)).memories
         floors = request.min_similarity, request.min_confidence
-        return _explained(kept, shown, every, floors)
+        return _explain_compared(kept, shown, every, floors)
 
-    def _kept_out(
+    def _why_left_out(
         self,
         key: tuple[str, str],
         memory_id: str,
@@ -183,12 +169,11 @@ class Searches(Runtime):
         Raises:
             NotFoundError: The user has no such memory, or the caller does not see it.
         """
-        with self.storage.read(*key) as reads:
+        with self.reading(key) as (reads, now):
             past = reads.history(*key, memory_id, ALWAYS, self.rights)
-            now = self.storage.expiry_clock.now()
         own = [each for each in past if each.row.id == memory_id]
         if not own:
-            raise NotFoundError("memory_id: this user has no such memory")
+            raise errors.NotFoundError("memory_id: this user has no such memory")
         row, state, _, why, by = own[-1]
         memory = entry_from_row(row, scope=scope)
         if state != "live":
@@ -200,13 +185,13 @@ class Searches(Runtime):
         outcome: Outcome = "filtered" if failed else "no_candidate"
         return Explanation(memory, outcome, failed=tuple(failed))
 
-    async def served(self, work: Callable[[SearchIndex], Awaitable[T]]) -> T:
+    async def repeat_if_retired(self, work: Callable[[SearchIndex], Awaitable[T]]) -> T:
         """Run work on the current search index; repeat it if the model changes."""
         while True:
             with self.begin_use() as search_index, suppress(RetiredModelError):
                 return await work(search_index)
 
-    def _request(
+    def _checked_request(
         self, search_index: SearchIndex, arguments: SearchArguments
     ) -> SearchRequest:
         """Return a checked search, with the service's defaults."""
@@ -221,7 +206,7 @@ class Searches(Runtime):
         if min_similarity is None:
             min_similarity = self.min_similarity
         elif search_index.embedding is None:
-            raise ConfigError(NO_FLOOR)
+            raise errors.ConfigError(NO_FLOOR)
         else:
             check_min_similarity(min_similarity)
         if min_confidence is None:
@@ -230,10 +215,10 @@ class Searches(Runtime):
             min_confidence = check_share(min_confidence, "min_confidence")
         ranking = self.ranking if arguments.ranking is None else arguments.ranking
         if not isinstance(ranking, Ranking):
-            raise InvalidTypeError("ranking: expected a vecall.Ranking")
+            raise errors.InvalidTypeError("ranking: expected a vecall.Ranking")
         if ranking.fusion == "words":  # a search by words has no cosine
             if arguments.min_similarity is not None:
-                raise ConfigError(FLOOR_OF_WORDS)
+                raise errors.ConfigError(FLOOR_OF_WORDS)
             min_similarity = None
         top_k, limits = arguments.top_k, self.limits
         offset = check_offset(arguments.offset)
@@ -272,12 +257,12 @@ class Searches(Runtime):
         """Return what is found in the user's partition and in those of scopes."""
         responses = {"user": found}
         for scope, other in others.items():
-            responses[scope] = await self.search_one(
+            responses[scope] = await self.search_partition(
                 search_index, request._replace(key=other)
             )
         return merge_scopes(responses, request.top_k)
 
-    async def search_one(
+    async def search_partition(
         self,
         search_index: SearchIndex,
         request: SearchRequest,
@@ -299,52 +284,40 @@ class Searches(Runtime):
             request = request._replace(filter=filter_)
         if filter_ is None:
             return await find(request)
+        key = request.key
         if not needs_rows(filter_):
-            return await self._search_without(search_index, request, filter_)
-        only: NDArray[np.int64] = await Join(
-            search_index.partitions.submit_scan(
-                request.key, passing_rows, self.storage, request.key, filter_
+            if filter_.not_id is None:
+                return await find(request)
+            left_out = self.threads.short(
+                left_out_rows, self.storage, key, several(filter_.not_id)
             )
+            without = await Join(left_out)
+            found = await find(request._replace(without=without))
+            # A memory may have got another row since its row was looked up.
+            return found.with_memories(
+                [
+                    memory
+                    for memory in found.memories
+                    if not is_left_out(str(memory.id), memory.session_id, filter_)
+                ]
+            )
+        only: NDArray[np.int64] = await Join(
+            self.threads.long(key, passing_rows, self.storage, key, filter_)
         )
         if not len(only):
             return SearchMemoryResponse()
         found = await find(request._replace(only=only))
         # A row may have changed since its conditions were checked.
         try:
-            return found.with_memories(
-                _passing_memories(found.memories, filter_, _AT_ONCE)
+            passing = _passing_memories(found.memories, filter_, _AT_ONCE)
+        except errors.LimitExceededError:  # too long for an event loop
+            memories = in_slices(found.memories)
+            passing = await Join(
+                self.threads.long(key, _passing_memories, memories, filter_, None)
             )
-        except LimitExceededError:  # too long for an event loop
-            return found.with_memories(
-                await Join(
-                    search_index.partitions.submit_scan(
-                        request.key, _passing_in_slices, found.memories, filter_
-                    )
-                )
-            )
+        return found.with_memories(passing)
 
-    async def _search_without(
-        self, search_index: SearchIndex, request: SearchRequest, filter_: Filter
-    ) -> SearchMemoryResponse:
-        """Search with conditions of the engine, without some ids."""
-        if filter_.not_id is None:
-            return await search_index.recall.search(request)
-        without: NDArray[np.int64] = await Join(
-            search_index.partitions.submit(
-                left_out_rows, self.storage, request.key, several(filter_.not_id)
-            )
-        )
-        found = await search_index.recall.search(request._replace(without=without))
-        # A memory may have got another row since its row was looked up.
-        return found.with_memories(
-            [
-                memory
-                for memory in found.memories
-                if not is_left_out(str(memory.id), memory.session_id, filter_)
-            ]
-        )
-
-    def _other_keys(self, arguments: SearchArguments) -> dict[str, tuple[str, str]]:
+    def _keys_of_scopes(self, arguments: SearchArguments) -> dict[str, tuple[str, str]]:
         """Return the other partitions that a search reads, by scope."""
         if arguments.scopes is None:
             named: Iterable[object] = sorted(self.scopes.read)
@@ -370,7 +343,7 @@ def _of_all_candidates(request: SearchRequest, most: int) -> SearchRequest:
     )
 
 
-def _explained(
+def _explain_compared(
     kept: Explanation,
     shown: Sequence[MemoryEntry],
     every: Sequence[MemoryEntry],
@@ -452,17 +425,11 @@ def _passing_memories(
         for memory in memories
         if has_labels(memory, filter_)
         and not is_left_out(str(memory.id), memory.session_id, filter_)
-        and (test is None or test(_tested(memory, filter_)))
+        and (test is None or test(_values_to_test(memory, filter_)))
     ]
 
 
-def _passing_in_slices(
-    memories: Iterable[MemoryEntry], filter_: Filter
-) -> list[MemoryEntry]:
-    return _passing_memories(in_slices(memories), filter_, None)
-
-
-def _tested(memory: MemoryEntry, filter_: Filter) -> Mapping[str, object]:
+def _values_to_test(memory: MemoryEntry, filter_: Filter) -> Mapping[str, object]:
     """Return the values of a found memory that conditions on metadata read."""
     if not asks_times(filter_.metadata):
         return memory.custom_metadata
@@ -470,223 +437,3 @@ def _tested(memory: MemoryEntry, filter_: Filter) -> Mapping[str, object]:
     time = stored if memory.timestamp is None else memory.timestamp
     changed = stored if memory.updated_at is None else memory.updated_at
     return with_times(memory.custom_metadata, to_seconds(time, "timestamp"), changed)
-
-
-# Selects the search results that are nearly as relevant as the best one.
-#
-# A search returns `top_k` memories even if the last ones are hardly relevant. A
-# proposal to delete memories contains only those near the best match.
-
-
-SHARE_OF_WORDS = 0.8
-"""Least query coverage of a selected memory, as a share of the best coverage."""
-
-WHOLE_BY_WORDS = 0.8
-"""If the best query coverage is at least this, only words decide."""
-
-HALF_BY_WORDS = 0.5
-"""If the best query coverage is below this, cosines decide if memories have any."""
-
-SHARE_OF_NEARNESS = 0.85
-"""Least nearness of a selected memory, as a share of the best nearness."""
-
-LEAST_COSINE = 0.3
-"""Texts with a lower cosine are unrelated, for the models in common use."""
-
-
-class Match(NamedTuple):
-    """How well a memory matches a query.
-
-    Attributes:
-        covered: Query coverage: the share of the query's words that the memory
-            contains, in [0, 1]. Rare words weigh more if word frequencies are known.
-        cosine: The cosine of query and memory, in [-1, 1]; None without vectors.
-        nearness: How far the cosine exceeds the usual cosine of this user's memories,
-            at least 0. Comparable only within one search result.
-    """
-
-    covered: float = 0.0
-    cosine: float | None = None
-    nearness: float = 0.0
-
-
-def near_best(matches: Sequence[Match]) -> list[bool]:
-    """Return for each match whether it is near the best one.
-
-    If the best memory covers the query, only words decide. Otherwise the cosine counts
-    too. If word coverage is low and every cosine is low, no match is near.
-    """
-    covered = max((match.covered for match in matches), default=0.0)
-    nearest = max((match.nearness for match in matches if _is_alike(match)), default=0)
-    by_words = _by_words(matches, covered)
-    if covered >= WHOLE_BY_WORDS or nearest <= 0.0:
-        has_vectors = any(match.cosine is not None for match in matches)
-        if has_vectors and covered < HALF_BY_WORDS:
-            return [False] * len(matches)
-        return by_words
-    by_cosine = [
-        _is_alike(match) and match.nearness >= SHARE_OF_NEARNESS * nearest
-        for match in matches
-    ]
-    if covered < HALF_BY_WORDS:
-        return by_cosine
-    return [any(either) for either in zip(by_words, by_cosine, strict=True)]
-
-
-def _is_alike(match: Match) -> bool:
-    return match.cosine is not None and match.cosine >= LEAST_COSINE
-
-
-def _by_words(matches: Sequence[Match], best: float) -> list[bool]:
-    return [
-        match.covered > 0.0 and match.covered >= SHARE_OF_WORDS * best
-        for match in matches
-    ]
-
-
-# Reads memories by id, and records their use.
-
-
-def _one(_: MemoryEntry) -> int:
-    return 1
-
-
-def found_count(entries: list[MemoryEntry | None]) -> int:
-    """Return the number of memories that were found."""
-    return sum(entry is not None for entry in entries)
-
-
-class Reads:
-    """Reads by id, and `mark_used`, of one open file."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        """Use the runtime of an open file."""
-        self._runtime = runtime
-        self.telemetry = runtime.telemetry
-
-    @observed("get", _one)
-    async def get(
-        self, app_name: str, user_id: str, memory_id: str, scope: str
-    ) -> MemoryEntry:
-        """Return one memory by id."""
-        key = self._runtime.key(app_name, user_id, scope, write=False)
-        check_name(memory_id, "memory_id", self._runtime.limits)
-        found: MemoryEntry = await Join(
-            self._runtime.search_index.partitions.submit(
-                self._get, *key, memory_id, scope
-            )
-        )
-        return found
-
-    def _get(self, app: str, user: str, memory_id: str, scope: str) -> MemoryEntry:
-        storage = self._runtime.storage
-        with storage.read(app, user) as reads:
-            row = reads.find(
-                app,
-                user,
-                memory_id,
-                storage.expiry_clock.now(),
-                self._runtime.rights,
-            )
-        if row is None:
-            raise NotFoundError("memory_id: this user has no such memory")
-        return entry_from_row(row, scope=scope)
-
-    @observed("get_many", found_count)
-    async def get_many(
-        self,
-        app_name: str,
-        user_id: str,
-        memory_ids: object,
-        scope: str,
-        include_expired: object = False,
-    ) -> list[MemoryEntry | None]:
-        """Return the memory of each id; None for an id without one."""
-        key = self._runtime.key(app_name, user_id, scope, write=False)
-        ids = self._checked_ids(memory_ids)
-        expired = checked_bool(include_expired, "include_expired")
-        if not ids:
-            return []
-        partitions = self._runtime.search_index.partitions
-        read = partial(self._get_many, *key, ids, expired, scope)
-        found: list[MemoryEntry | None] = await Join(
-            partitions.submit_page(key, len(ids), read)
-        )
-        return found
-
-    def _get_many(
-        self, app: str, user: str, ids: list[str], expired: bool, scope: str
-    ) -> list[MemoryEntry | None]:
-        storage = self._runtime.storage
-        with storage.read(app, user) as reads:
-            now = ALWAYS if expired else storage.expiry_clock.now()
-            rows = reads.find_many(
-                app, user, list(dict.fromkeys(ids)), now, self._runtime.rights
-            )
-        known = {row.id: entry_from_row(row, scope=scope) for row in in_slices(rows)}
-        return [known.get(id_) for id_ in ids]
-
-    def _checked_ids(self, memory_ids: object) -> list[str]:
-        limits = self._runtime.limits
-        ids = as_list(memory_ids, "memory_ids")
-        return [check_name(id_, "memory_ids", limits) for id_ in ids]
-
-    @observed("expand_session", len)
-    async def expand_session(
-        self,
-        app_name: str,
-        user_id: str,
-        memory_id: str,
-        turns_before: object,
-        turns_after: object,
-    ) -> list[MemoryEntry]:
-        """Return a memory and the turns around it in its session."""
-        key = self._runtime.key(app_name, user_id, write=False)
-        limits = self._runtime.limits
-        check_name(memory_id, "memory_id", limits)
-        counts = (
-            check_turns(turns_before, "turns_before", limits),
-            check_turns(turns_after, "turns_after", limits),
-        )
-        found: list[MemoryEntry] = await Join(
-            self._runtime.search_index.partitions.submit_page(
-                key, sum(counts), self._expand, *key, memory_id, *counts
-            )
-        )
-        return found
-
-    def _expand(
-        self, app: str, user: str, memory_id: str, before: int, after: int
-    ) -> list[MemoryEntry]:
-        now, rights = self._runtime.storage.expiry_clock.now(), self._runtime.rights
-        with self._runtime.storage.read(app, user) as reads:
-            row = reads.find(app, user, memory_id, now, rights)
-            if row is None:
-                raise NotFoundError("memory_id: this user has no such memory")
-            turns = reads.turns_around(row, before, after, now, rights)
-        return [entry_from_row(turn) for turn in in_slices(turns)]
-
-    @observed("touch", int)
-    async def touch(
-        self, app_name: str, user_id: str, memory_ids: object, ttl: object, scope: str
-    ) -> int:
-        """Move the expiry of memories; return how many were found."""
-        key = self._runtime.key(app_name, user_id, scope, write=True)
-        ids = self._checked_ids(memory_ids)
-        seconds = None if ttl is None else ttl_seconds(ttl)
-        if not ids:
-            return 0
-        job = TouchMemories(*key, ids, seconds, self._runtime.rights)
-        change: Change = await Join(self._runtime.storage.submit(job))
-        return len(change.ids)
-
-    @observed("mark_used", int)
-    async def mark_used(self, app_name: str, user_id: str, memory_ids: object) -> int:
-        """Count one use of each memory; return how many were found."""
-        key = self._runtime.key(app_name, user_id, write=True)
-        ids = self._checked_ids(memory_ids)
-        if not ids:
-            return 0
-        job = MarkUsed(*key, ids, self._runtime.rights)
-        change: Change = await Join(self._runtime.storage.submit(job))
-        return len(change.marked)

@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Self
 
+from vecall import errors, store
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
-from vecall.concurrency.time_slices import in_slices
+from vecall.concurrency.time_slices import Paced, in_slices
 from vecall.content import text_parts
 from vecall.embedders.base import is_async
-from vecall.errors import (
-    BusyError,
-    ClosedError,
-    ConfigError,
-    ConflictError,
-    ReentrantCallError,
-    SummaryError,
-    VecallError,
-)
 from vecall.ingest.drafts import require_some, session_head
+from vecall.ingest.fields import CallMetadata
 from vecall.ingest.passages import SUMMARY, each_draft, lowest_trust, summary_drafts
 from vecall.limits import Compaction, Inactivity, MessageCount, Trigger
-from vecall.operations.writes import WriteRequest, WritesAndSearches
-from vecall.store import (
-    BufferedTurn,
-    BufferTurns,
-    ClaimSession,
-    Draft,
-    DueSession,
-    PostponeSession,
-    memory_id,
-)
+from vecall.operations.writes import OperationGroup, WriteRequest, Writes
+from vecall.store import BufferedTurn, Draft, DueSession
 from vecall.summaries import (
     SessionSummary,
     SummaryProvider,
@@ -51,10 +35,6 @@ from vecall.validation import check_name
 
 # Buffered turns: their JSON form, and the drafts made of them.
 
-
-T = TypeVar("T")
-Paced = Callable[[Iterable[T]], Iterator[T]]
-"""Iterates over items and yields to other threads."""
 
 _SAME = {
     "id": "event",
@@ -151,7 +131,7 @@ def _draft_of_turn(turn: BufferedTurn, session: str) -> Draft:
 def compaction_id(session: str, summary: SessionSummary) -> str:
     """Return the id of a compaction in its session."""
     start, end = summary.start_timestamp, summary.end_timestamp
-    return memory_id(session, "compaction", start, end, summary.summary)
+    return store.memory_id(session, "compaction", start, end, summary.summary)
 
 
 def compaction_event(summary: SessionSummary) -> dict[str, Any]:
@@ -169,40 +149,32 @@ def is_held(turn: BufferedTurn) -> bool:
     return "quarantined" in turn.event
 
 
-def is_covered(turn: BufferedTurn, summary: SessionSummary, *, precedes: bool) -> bool:
-    """Whether a compaction summarizes a turn; `precedes` decides without a time."""
-    time, end = turn.event.get("timestamp"), summary.end_timestamp
-    if "content" not in turn.event:
-        return False
-    return precedes if time is None or end is None else bool(time <= end)
+def first_compaction(
+    turns: Sequence[BufferedTurn], session: str
+) -> tuple[list[Draft], list[BufferedTurn]] | None:
+    """Return the drafts of the first compaction, and the turns that these replace.
 
-
-class FirstCompaction(NamedTuple):
-    """The first compaction: its summary, and itself with the turns that it covers."""
-
-    summary: SessionSummary
-    turns: list[BufferedTurn]
-
-    def drafts(self, session: str) -> list[Draft]:
-        """Return the drafts of the summary, whose sources are unknown."""
-        ids = [self.turns[0].id]
-        return summary_drafts(
-            [self.summary], session, ids, source="compaction", trust=None
-        )
-
-
-def first_compaction(turns: Sequence[BufferedTurn]) -> FirstCompaction | None:
-    """Return the first compaction with its turns; quarantined turns stay buffered."""
+    The turns are the compaction and those that it summarizes: up to its end, or before
+    it where the times do not tell. Quarantined turns stay buffered.
+    """
     for place, turn in enumerate(turns):
         summary = compaction_of(turn.event)
-        if summary is not None:
-            covered = [
-                other
-                for at, other in enumerate(turns)
-                if not is_held(other)
-                and is_covered(other, summary, precedes=at < place)
-            ]
-            return FirstCompaction(summary, [turn, *covered])
+        if summary is None:
+            continue
+        replaced, end = [turn], summary.end_timestamp
+        for at, other in enumerate(turns):
+            time = other.event.get("timestamp")
+            precedes = at < place if time is None or end is None else time <= end
+            if precedes and "content" in other.event and not is_held(other):
+                replaced.append(other)
+        drafts = summary_drafts(
+            [summary],
+            session,
+            [turn.id],
+            source="compaction",
+            trust=None,  # the sources of a compaction are unknown
+        )
+        return drafts, replaced
     return None
 
 
@@ -235,19 +207,11 @@ class SummarizerCalls:
 
     def __init__(self) -> None:
         """Create the object; the first call starts its thread."""
-        self._thread = PluginExecutor("vecall-summarizer")
+        self.thread = PluginExecutor("vecall-summarizer")
 
     def restart(self) -> None:
         """Start a new thread in a forked child."""
-        self._thread = PluginExecutor("vecall-summarizer")
-
-    def refuse_nested(self) -> None:
-        """Raise ReentrantCallError if the summarizer is the caller."""
-        self._thread.refuse_nested()
-
-    def close(self) -> None:
-        """Finish the calls in progress and end the thread."""
-        self._thread.close()
+        self.thread = PluginExecutor("vecall-summarizer")
 
     async def drafts(
         self,
@@ -265,55 +229,37 @@ class SummarizerCalls:
         free = [turn for turn in turns if not is_held(turn)]
         found: list[SessionSummary] = []
         if free:
-            session = {
-                "app_name": due.app,
-                "user_id": due.user,
-                "id": due.session,
-                "events": [turn.event for turn in free],
-            }
-            found = await self.summaries(provider, session)
-        work = partial(_turn_and_summary_drafts, found, due.session, held, free)
+            found = await self.summaries(provider, due, [turn.event for turn in free])
+
+        def make() -> list[Draft]:
+            return drafts_of(held, due.session) + summary_drafts(
+                found,
+                due.session,
+                [turn.id for turn in free],
+                source="summarizer",
+                trust=lowest_trust(turn.event.get("trust") for turn in free),
+            )
+
         if len(turns) <= _INLINE:
-            return work()
-        return await Join(self._thread.run(work, concurrent=False))
+            return make()
+        return await Join(self.thread.run(make, concurrent=False))
 
     async def summaries(
-        self, provider: SummaryProvider, session: dict[str, Any]
+        self, provider: SummaryProvider, place: DueSession, events: list[dict[str, Any]]
     ) -> list[SessionSummary]:
         """Call a summarizer off the event loop; return its summaries."""
-        self.refuse_nested()
-        work = partial(provider.get_summaries, session)
-        try:
-            found = await Join(
-                self._thread.run(work, concurrent=is_async(provider.get_summaries))
-            )
-        except ReentrantCallError:
-            raise SummaryError(
-                "the summarizer called its own memory service where that asks the "
-                "summarizer; it can only call another service"
-            ) from None
-        except VecallError:
-            raise
-        except Exception as error:
-            # The error's message may contain the session's text; its type does not.
-            msg = f"the summarizer failed with {type(error).__name__}"
-            raise SummaryError(msg) from None
+        names = dict(zip(("app_name", "user_id", "id"), place, strict=True))
+        session = {**names, "events": events}
+        found = await self.thread.call(
+            partial(provider.get_summaries, session),
+            concurrent=is_async(provider.get_summaries),
+            name="the summarizer",
+            failed=errors.SummaryError,
+            nested="called its own memory service where that asks the summarizer; it "
+            "can only call another service",
+            passed=errors.VecallError,
+        )
         return checked_summaries(found)
-
-
-def _turn_and_summary_drafts(
-    summaries: Sequence[SessionSummary],
-    session: str,
-    held: Sequence[BufferedTurn],
-    free: Sequence[BufferedTurn],
-) -> list[Draft]:
-    return drafts_of(held, session) + summary_drafts(
-        summaries,
-        session,
-        [turn.id for turn in free],
-        source="summarizer",
-        trust=lowest_trust(turn.event.get("trust") for turn in free),
-    )
 
 
 _log = logging.getLogger("vecall")
@@ -326,53 +272,44 @@ _FIRST_PAUSE_S = 30.0
 _LONGEST_PAUSE_S = 3_600.0
 
 
-class SessionObserver:
+class SessionObserver(OperationGroup):
     """Buffers the turns of sessions until memories are made of them."""
 
     def __init__(
         self,
-        memory: WritesAndSearches,
+        memory: Writes,
         trigger: Trigger | None,
         summarizer: SummaryProvider | None,
     ) -> None:
         """Create an observer for an open file."""
-        self._memory = memory
-        self.telemetry = memory.telemetry
+        super().__init__(memory)
         self.trigger = trigger
         self.summarizer = summarizer
         self.summarizing = SummarizerCalls()
         self.on_buffered: Callable[[], None] = lambda: None
         """Called after new turns were buffered; a session may now be due sooner."""
 
-    def under(self, memory: WritesAndSearches) -> SessionObserver:
+    def under(self, memory: Writes) -> Self:
         """Return the same observer for callers with fewer rights."""
-        observer = copy.copy(self)
-        observer._memory = memory
+        observer = super().under(memory)
         observer.on_buffered = lambda: self.on_buffered()
         return observer
 
     @observed("observe_session", len)
     async def observe(self, session: object) -> list[str]:
         """Buffer the new turns of a session; return the ids of memories made now."""
-        due, parts = await self._read(session)
-        delay, count = None, None
-        if isinstance(self.trigger, Inactivity):
-            delay = self.trigger.inactivity_ms / 1000
-        elif isinstance(self.trigger, MessageCount):
-            count = self.trigger.message_count
-        await self._buffer(due, parts, delay=delay, count=count)
-        if isinstance(self.trigger, Compaction):
-            return await self._compacted(due)
-        return []
+        due, parts = await self._read_session(session)
+        await self._buffer_turns(due, parts)
+        return await self._remember_compactions(due)
 
     async def add_session(
         self, session: object, request: WriteRequest, *, replace: bool
     ) -> AddedIds:
         """Store the summaries of a session, or its turns without a summarizer."""
         if self.summarizer is None and not isinstance(self.trigger, Compaction):
-            return await self._memory.add_session(session, request, replace=replace)
+            return await self.memory.add_session(session, request, replace=replace)
         if replace or request != WriteRequest():
-            raise ConfigError(
+            raise errors.ConfigError(
                 "restore, replace, idempotency_key: are about turns, and this service "
                 "remembers summaries or compactions"
             )
@@ -380,111 +317,109 @@ class SessionObserver:
 
     @observed("end_session", len)
     async def end(
-        self,
-        session: object,
-        app_name: str | None,
-        user_id: str | None,
-        session_id: str | None,
+        self, session: object, app: str | None, user: str | None, session_id: str | None
     ) -> list[str]:
         """Make memories of all buffered turns of a session; return their ids.
 
         The new turns of `session` are buffered first. Without it, the names tell which.
         """
         if session is not None:
-            due, parts = await self._read(session)
-            await self._buffer(due, parts, ends=True)
+            due, parts = await self._read_session(session)
+            await self._buffer_turns(due, parts, ends=True)
         else:
-            memory = self._memory
-            key = memory.key(app_name, user_id, write=True)  # type: ignore[arg-type]
+            memory = self.memory
+            key = memory.key(app, user, write=True)  # type: ignore[arg-type]
             id_ = check_name(session_id, "session_id", memory.limits)
             due = DueSession(*key, id_)
-        made = []
-        if isinstance(self.trigger, Compaction):
-            made = await self._compacted(due)
-        return made + await self._flush(due)
+        made = await self._remember_compactions(due)
+        return made + await self._remember_all(due)
 
-    async def run_due(self) -> int:
-        """Make memories of the sessions that are due; return the number of sessions."""
-        memory = self._memory
-        consumed_turns = 0
+    async def run_due(self) -> None:
+        """Make memories of the sessions that are due."""
+        memory = self.memory
         listed: list[DueSession] = []
         if memory.storage.claims is None:
-            listed = await memory.scanned(
+            listed = await memory.read_storage(
                 None, lambda reads, now: reads.due_sessions(now), short=True
             )
             listed.reverse()
-        while (session := await self._claimed(listed)) is not None:
+        while (session := await self._claim_next(listed)) is not None:
             try:
-                await self._flush(session)
-                consumed_turns += 1
-            except ClosedError:
+                await self._remember_all(session)
+            except errors.ClosedError:
                 raise
-            except VecallError as error:
+            except errors.VecallError as error:
                 _log.warning(
                     "no memories could be made of a session: %s; tried again later",
                     type(error).__name__,
                 )
-                later = PostponeSession(*session, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
-                with suppress(BusyError):  # it stays claimed for a while
+                later = store.PostponeSession(
+                    *session, _FIRST_PAUSE_S, _LONGEST_PAUSE_S
+                )
+                with suppress(errors.BusyError):  # it stays claimed for a while
                     await Join(memory.storage.submit(later))
-        return consumed_turns
 
-    async def _claimed(self, listed: list[DueSession]) -> DueSession | None:
+    async def _claim_next(self, listed: list[DueSession]) -> DueSession | None:
         """Claim a due session for this process; None if none is left.
 
         A storage without claims takes it from the end of `listed`.
         """
-        storage = self._memory.storage
+        storage = self.memory.storage
         if storage.claims is not None:
             claim = partial(storage.claims.session, _LEASE_S)
-            return await Join(self._memory.search_index.partitions.submit(claim))
+            return await Join(self.memory.threads.short(claim))
         while listed:
             session = listed.pop()
-            claimed = await Join(storage.submit(ClaimSession(*session, _LEASE_S)))
-            if claimed.ids:
+            claiming = storage.submit(store.ClaimSession(*session, _LEASE_S))
+            if (await Join(claiming)).ids:
                 return session
         return None
 
-    async def _read(self, session: object) -> tuple[DueSession, list[_Part]]:
+    async def _read_session(self, session: object) -> tuple[DueSession, list[_Part]]:
         """Return the keys of a session, and its turns and compactions in order."""
-        memory = self._memory
+        memory = self.memory
         memory.check_open()
         head = session_head(session, memory.limits)
-        due = DueSession(*memory.key(head.app, head.user, write=True), head.id)
-        counted = await memory.counted((due.app, due.user), head.events, head.id)
-        parts = await memory.read_through(parted_by_compaction, counted)
+        key = memory.key(head.app, head.user, write=True)
+        counted = await memory.drop_rewound(key, head.events, head.id)
+        parts = await memory.parse_items(parted_by_compaction, counted)
+        scope = CallMetadata({}, app=head.app, user=head.user)
         read = [
-            (await memory.read_turns(each, head), summary) for each, summary in parts
+            ((await memory.parse_turns(each, head.id, scope)).given, summary)
+            for each, summary in parts
         ]
         require_some([item for given, _ in read for item in given])
+        due = DueSession(*key, head.id)
         return due, [(each_draft(given), summary) for given, summary in read]
 
-    async def _buffer(
-        self,
-        due: DueSession,
-        parts: list[_Part],
-        *,
-        delay: float | None = None,
-        count: int | None = None,
-        ends: bool = False,
+    async def _buffer_turns(
+        self, due: DueSession, parts: list[_Part], *, ends: bool = False
     ) -> None:
         """Store the new turns in the buffer. Most calls have none."""
+        trigger = None if ends else self.trigger
         if not any(drafts or summary for drafts, summary in parts):
             return
-        submit = self._memory.search_index.partitions.submit
-        new, drafts = await Join(submit(self._new, due, parts))
+        threads = self.memory.threads
+        new, drafts = await Join(threads.short(self._find_new, due, parts))
         if not new:
             return
-        reviewed = await self._memory.gate.review(due.app, due.user, drafts)
+        reviewed = await self.memory.gate.review((due.app, due.user), drafts)
         ids = {id_ for id_, _ in new}  # a text that the hook made too long has more
         new += [(draft.id, draft) for draft in reviewed if draft.id not in ids]
-        turns = await self._memory.read_through(events_of, new, reviewed)
-        quota = self._memory.quota
-        keep = BufferTurns(*due, turns, delay, count, quota, ends, self._memory.rights)
-        await Join(self._memory.storage.submit(keep))
+        turns = await self.memory.parse_items(events_of, new, reviewed)
+        delay = count = None
+        if isinstance(trigger, Inactivity):
+            delay = trigger.inactivity_ms / 1000
+        elif isinstance(trigger, MessageCount):
+            count = trigger.message_count
+        quota = self.memory.quota
+        keep = store.BufferTurns(
+            *due, turns, delay, count, quota, ends, self.memory.rights
+        )
+        await Join(self.memory.storage.submit(keep))
         self.on_buffered()
 
-    def _new(
+    def _find_new(
         self, due: DueSession, parts: list[_Part]
     ) -> tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]:
         """Return the new turns and compactions by id, and drafts to review.
@@ -498,7 +433,7 @@ class SessionObserver:
             items.update({draft.id: draft for draft in in_slices(turns)})
             if summary is not None:
                 items[compaction_id(due.session, summary)] = summary
-        with self._memory.storage.read(due.app, due.user) as reads:
+        with self.memory.storage.read(due.app, due.user) as reads:
             known = reads.seen_turn_ids(*due, list(items))
         new = [
             (id_, each)
@@ -517,32 +452,33 @@ class SessionObserver:
         ]
         return new, drafts
 
-    async def _buffered(self, due: DueSession) -> list[BufferedTurn]:
-        return await self._memory.scanned(
+    async def _buffered_turns(self, due: DueSession) -> list[BufferedTurn]:
+        return await self.memory.read_storage(
             (due.app, due.user), lambda reads, _: reads.buffered_turns(*due), short=True
         )
 
-    async def _compacted(self, due: DueSession) -> list[str]:
-        """Store compactions as memories; remove the turns that they summarize."""
+    async def _remember_compactions(self, due: DueSession) -> list[str]:
+        """Store compactions as memories, if they are; remove what they summarize."""
         made: list[str] = []
-        while (found := first_compaction(await self._buffered(due))) is not None:
-            drafts = found.drafts(due.session)
-            with suppress(ConflictError):  # another process made this memory
-                made += await self._remember(due, drafts, found.turns)
+        if not isinstance(self.trigger, Compaction):
+            return made
+        while found := first_compaction(await self._buffered_turns(due), due.session):
+            with suppress(errors.ConflictError):  # another process made this memory
+                made += await self._write_memories(due, *found)
         return made
 
-    async def _flush(self, due: DueSession) -> list[str]:
+    async def _remember_all(self, due: DueSession) -> list[str]:
         """Make memories of all buffered turns of a session."""
-        while turns := await self._buffered(due):
+        while turns := await self._buffered_turns(due):
             if self.summarizer is None:
-                drafts = await self._memory.read_through(drafts_of, turns, due.session)
+                drafts = await self.memory.parse_items(drafts_of, turns, due.session)
             else:
                 drafts = await self.summarizing.drafts(self.summarizer, due, turns)
-            with suppress(ConflictError):  # another call stored or deleted some
-                return await self._remember(due, drafts, turns)
+            with suppress(errors.ConflictError):  # another call stored or deleted some
+                return await self._write_memories(due, drafts, turns)
         return []
 
-    async def _remember(
+    async def _write_memories(
         self, due: DueSession, drafts: list[Draft], turns: Sequence[BufferedTurn]
     ) -> list[str]:
         """Write drafts made of turns; remove the turns from the buffer."""
@@ -551,10 +487,6 @@ class SessionObserver:
         request = WriteRequest(
             reviewed=reviewed, consumed_turns=(due.session, [turn.id for turn in turns])
         )
-        return await self._memory.add_drafts(due.app, due.user, drafts, request)
-
-    async def summaries(
-        self, provider: SummaryProvider, session: dict[str, Any]
-    ) -> list[SessionSummary]:
-        """Call a summarizer off the event loop; see `SummarizerCalls.summaries`."""
-        return await self.summarizing.summaries(provider, session)
+        return (
+            await self.memory.write_drafts((due.app, due.user), drafts, request)
+        ).ids

@@ -7,33 +7,22 @@ operations hold no state of an event loop.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import copy
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vecall import errors, store
 from vecall.clock import to_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, one_or_more
-from vecall.errors import (
-    ClosedError,
-    ConfigError,
-    EmbeddingMismatchError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    ReadOnlyError,
-)
 from vecall.filters.rights import Rights
-from vecall.index.embedding import embedded_text
+from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.ingest.drafts import (
-    Given,
     GivenTurns,
-    SessionHead,
     Written,
     aligned,
     entry_drafts,
@@ -46,49 +35,28 @@ from vecall.ingest.drafts import (
 )
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.passages import SUMMARY, each_draft
-from vecall.lexical import memory_terms
-from vecall.lexical.statements import OFFERED, PROPOSED, likeness
+from vecall.lexical.statements import OFFERED, likeness
 from vecall.limits import Limits
-from vecall.operations.runtime import Runtime
 from vecall.operations.searches import ALONE, ALONE_BY_WORDS, Searches
 from vecall.scalars import exact
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import SearchRequest, checked_vector, entry_from_row
-from vecall.store import (
-    AddMemories,
-    DeleteMemories,
-    Draft,
-    DraftLookup,
-    EmbeddingModel,
-    ExistingMemories,
-    ForgottenKeyError,
-    Row,
-    RowWithVector,
-    Storage,
-)
+from vecall.store import Draft
 from vecall.telemetry import observed
-from vecall.types import AddedIds, Conflict, LeftOutReason, SimilarMemory
+from vecall.types import AddedIds, LeftOutReason, SimilarMemory
 from vecall.validation import check_name, checked_bool
 
-# What statements may replace: shown at a write, and proposed among those stored.
-#
-# Nothing is changed here. Who decides names what a memory `supersedes`.
+# What a new statement may replace. Nothing is changed here: who decides names what a
+# memory `supersedes`.
 
 
 Key = tuple[str, str]
-
-BLOCK = 512
-"""Rows compared at a time: a matrix of 512 x n float32."""
 
 MOST_COMPARED = 100
 """Most memories of a call that are compared with the stored ones."""
 
 _SHOWN = 3
 _CANDIDATES = 20  # turns of chats may be among them
-_STATEMENTS = 5_000  # the newest ones that are compared with each other
-_PARTNERS = 10  # a statement is compared with so many others
-_FREQUENT = 50  # a word in more statements selects no pairs
-_LEAST_COSINE = 0.5  # below it no likeness reaches PROPOSED
 
 
 def give_superseded(drafts: Sequence[Draft], ids: object, limits: Limits) -> None:
@@ -100,10 +68,12 @@ def give_superseded(drafts: Sequence[Draft], ids: object, limits: Limits) -> Non
         return
     if len({draft.passage_of or draft.id for draft in drafts}) != 1:
         msg = "supersedes: expected a call with one memory, which replaces others"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     first = drafts[0]
     if first.id in older:
-        raise InvalidArgumentError("supersedes: must be the id of another memory")
+        raise errors.InvalidArgumentError(
+            "supersedes: must be the id of another memory"
+        )
     own = () if first.supersedes is None else (first.supersedes,)
     first.supersedes, *others = dict.fromkeys((*own, *older))
     first.also_supersedes = tuple(others)
@@ -132,24 +102,22 @@ async def similar_to(
             vector=vector,
             by_period=False,
         )
-        found = await memory.search_one(search_index, request)
+        found = await memory.search_partition(search_index, request)
         is_known = search_index.scoring.known_model
         for each in found.memories:
             known[str(each.id)] = each.similarity if is_known else None
 
-    await memory.served(find)
+    await memory.repeat_if_retired(find)
     for id_ in new:
         known.pop(id_, None)
     if not known:
         return ()
 
     def compare() -> tuple[SimilarMemory, ...]:
-        storage = memory.storage
-        with storage.read(*key) as reads:
-            now = storage.expiry_clock.now()
+        with memory.reading(key) as (reads, now):
             rows = reads.find_many(*key, list(known), now, memory.rights)
         found = []
-        for row in in_slices(list(filter(_is_statement, rows))):
+        for row in in_slices(list(filter(is_statement, rows))):
             like = likeness(draft.text, row.text, known[row.id])
             if like.score >= OFFERED:
                 found.append((like.score, row.time, row, like.says))
@@ -159,97 +127,12 @@ async def similar_to(
             for score, _, row, says in found[:_SHOWN]
         )
 
-    return await Join(memory.search_index.partitions.submit_scan(key, compare))
+    return await Join(memory.threads.long(key, compare))
 
 
-def _is_statement(row: Row) -> bool:
+def is_statement(row: store.Row) -> bool:
     """Whether a memory can be replaced: a turn was said, and a summary is remade."""
     return row.pos is None and row.kind != SUMMARY
-
-
-def conflicts_of(
-    runtime: Runtime, key: Key, most: int, scope: str = "user"
-) -> list[Conflict]:
-    """Return pairs of a user's statements that may contradict each other."""
-    storage, index = runtime.storage, runtime.search_index
-    with storage.read(*key) as reads:
-        stored = reads.facts_of(*key, storage.expiry_clock.now())
-    seen = [
-        entry
-        for entry in in_slices(stored)
-        if _is_statement(entry.row) and runtime.rights.sees(entry.row.trust, "live")
-    ]
-    seen.sort(key=lambda entry: (entry.row.time, entry.row.rid))
-    seen = seen[-_STATEMENTS:]
-    model = index.model.id if index.model and index.scoring.known_model else None
-    with_vector = [
-        at for at, entry in enumerate(seen) if entry.vec and entry.model == model
-    ]
-    pairs = _pairs_by_vectors(seen, with_vector)
-    if len(with_vector) < len(seen):
-        by_words = _pairs_by_words([entry.row for entry in seen])
-        pairs |= dict.fromkeys(by_words - pairs.keys())
-    found = []
-    for (first, second), cosine in in_slices(list(pairs.items())):
-        earlier, later = seen[first].row, seen[second].row
-        like = likeness(later.text, earlier.text, cosine)
-        if like.score >= PROPOSED:
-            found.append((like.score, later, earlier, like.says))
-    found.sort(key=lambda each: (-each[0], -each[1].time, each[1].id, each[2].id))
-    return [
-        Conflict(
-            entry_from_row(earlier, scope=scope),
-            entry_from_row(later, scope=scope),
-            score,
-            says,
-        )
-        for score, later, earlier, says in found[:most]
-    ]
-
-
-def _pairs_by_vectors(
-    stored: Sequence[RowWithVector], places: Sequence[int]
-) -> dict[tuple[int, int], float | None]:
-    """Return the pairs of each statement with its nearest ones, and their cosines."""
-    found: dict[tuple[int, int], float | None] = {}
-    if len(places) < 2:
-        return found
-    vectors = unit_vectors([stored[at].vec or b"" for at in places])
-    for begin in range(0, len(places), BLOCK):
-        cosines = vectors[begin : begin + BLOCK] @ vectors.T
-        for at, near in in_slices(list(enumerate(cosines, begin))):
-            others = np.flatnonzero(near >= _LEAST_COSINE)
-            for other in others[np.argsort(-near[others])][: _PARTNERS + 1]:
-                if other != at:
-                    first, second = sorted((int(places[at]), int(places[other])))
-                    found[first, second] = float(near[other])
-    return found
-
-
-def _pairs_by_words(rows: Sequence[Row]) -> set[tuple[int, int]]:
-    """Return the pairs of each statement with those that share most words with it."""
-    by_term: defaultdict[int, list[int]] = defaultdict(list)
-    for at, row in in_slices(list(enumerate(rows))):
-        for term in dict.fromkeys(memory_terms(row.text[:1_000], None, None)):
-            by_term[term].append(at)
-    shared: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    for places in in_slices(list(by_term.values())):
-        if len(places) <= _FREQUENT:
-            for first, second in combinations(places, 2):
-                shared[first][second] += 1
-                shared[second][first] += 1
-    return {
-        (min(at, other), max(at, other))
-        for at, partners in shared.items()
-        for other, _ in partners.most_common(_PARTNERS)
-    }
-
-
-def unit_vectors(vectors: list[bytes]) -> NDArray[np.float32]:
-    """Return stored vectors as rows of length 1, or 0."""
-    matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
-    norms = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
-    return np.asarray(matrix / np.where(norms > 0, norms, 1), np.float32)
 
 
 # The options of a write: of the caller, and of internal operations.
@@ -312,59 +195,8 @@ def checked_version(version: object) -> float | None:
 _AT_ONCE = 1_024  # texts per batch: blocks the event loop for less than 1 ms
 
 
-class Looked(NamedTuple):
-    """What a look-up found: whether the key was used, and the partition, if known."""
-
-    is_repeat: bool
-    part: int | None
-
-
-async def give_vectors(
-    search_index: SearchIndex,
-    storage: Storage,
-    app: str,
-    user: str,
-    drafts: Sequence[Draft],
-    restore: bool,
-    again: bool,
-    key: str | None,
-) -> Looked:
-    """Set `vec` of each draft that the write stores with a new text or author.
-
-    The vector comes from the file if the file has one for the same text and author.
-    Otherwise the embedder computes it. `restore` includes memories that were deleted or
-    overwritten by a correction, `again` deleted facts. If the idempotency key was used
-    before, nothing is embedded.
-    """
-    assert search_index.embedding is not None
-    assert search_index.model is not None
-    model = search_index.model.id
-
-    loaded = search_index.partitions.version_of((app, user))
-    part = None if loaded is None else loaded[0]
-
-    def look() -> tuple[Looked, dict[str, list[Draft]]]:
-        ids = [draft.id for draft in drafts]
-        texts = [(draft.hash, draft.author) for draft in in_slices(drafts)]
-        asked = DraftLookup(app, user, ids, texts, model, key, part)
-        known = storage.lookup_existing(asked)
-        if known is None:
-            return Looked(True, part), {}
-        return Looked(False, known.part), _to_embed(known, drafts, restore, again)
-
-    looked, new = await Join(search_index.partitions.submit(look))
-    texts = list(new)
-    for start in range(0, len(texts), _AT_ONCE):
-        batch = texts[start : start + _AT_ONCE]
-        vectors = await search_index.embedding.embed_texts(app, user, batch)
-        for text, vec in zip(batch, vectors, strict=True):
-            for draft in new[text]:
-                draft.vec = vec
-    return looked
-
-
 def _to_embed(
-    known: ExistingMemories, drafts: Sequence[Draft], restore: bool, again: bool
+    known: store.ExistingMemories, drafts: Sequence[Draft], restore: bool, again: bool
 ) -> dict[str, list[Draft]]:
     """Set the vectors that the file has; return the other drafts by text.
 
@@ -389,7 +221,7 @@ def _to_embed(
 
 
 def give_own_vectors(
-    given: Sequence[object], vectors: object, model: EmbeddingModel | None
+    given: Sequence[object], vectors: object, model: store.EmbeddingModel | None
 ) -> None:
     """Set the vectors of drafts. A zero vector is stored as none.
 
@@ -398,15 +230,15 @@ def give_own_vectors(
     """
     if model is None:
         msg = "vectors: needs an embedder, or vecall.embedders.CallerVectors"
-        raise ConfigError(msg)
+        raise errors.ConfigError(msg)
     if isinstance(vectors, np.ndarray) and not vectors.ndim:
         vectors = None
     if not isinstance(vectors, list | tuple | np.ndarray):
         msg = "vectors: expected a list of vectors, or an array (n, dimensions)"
-        raise InvalidTypeError(msg)
+        raise errors.InvalidTypeError(msg)
     if len(vectors) != len(given):
         msg = f"vectors: expected {len(given)}, one for each memory; None for none"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     checked = [
         None if each is None else checked_vector(each, model, f"vectors[{number}]")
         for number, each in enumerate(vectors)
@@ -421,7 +253,7 @@ def give_own_vectors(
 
 
 class Writes(Searches):
-    """Adds memories to one open file."""
+    """Adds memories to one open file, and searches the file."""
 
     @observed("add_session", stored_count)
     async def add_session(
@@ -458,17 +290,17 @@ class Writes(Searches):
 
     async def _add_turns(
         self,
-        key: tuple[str, str],
+        key: Key,
         raw: list[Any],
         session_id: str | None,
         scope: CallMetadata,
         request: WriteRequest,
     ) -> AddedIds:
-        turns = await self._turns(raw, session_id, scope)
+        turns = await self.parse_turns(raw, session_id, scope)
         require_some(turns.given)
-        await self.take_back(key, turns.taken_back)
-        written = await self.added(*key, turns.drafts, request)
-        return await self._aligned(turns.given, written)
+        await self._take_back(key, turns.taken_back)
+        written = await self.write_drafts(key, turns.drafts, request)
+        return await self._align_ids(turns.given, written)
 
     @observed("add_entries", stored_count)
     async def add_entries(
@@ -488,7 +320,7 @@ class Writes(Searches):
             self.key(app_name, user_id, request.scope, write=False)
         scope = call_metadata(metadata, app_name, user_id)
         raw = one_or_more(memories, "memories")
-        given = await self.read_through(entry_drafts, raw, scope, self.limits)
+        given = await self.parse_items(entry_drafts, raw, scope, self.limits)
         if vectors is not None:
             give_own_vectors(given, vectors, self.search_index.model)
         request = request._replace(requested_by=(app_name, user_id))
@@ -497,9 +329,9 @@ class Writes(Searches):
             give_superseded(drafts, supersedes, self.limits)
         if similar and len(given) > MOST_COMPARED:
             msg = f"similar: expected at most {MOST_COMPARED} memories in the call"
-            raise InvalidArgumentError(msg)
-        written = await self.added(*key, drafts, request)
-        added = await self._aligned(given, written)
+            raise errors.InvalidArgumentError(msg)
+        written = await self.write_drafts(key, drafts, request)
+        added = await self._align_ids(given, written)
         if similar:
             new = {draft.id for draft in drafts}
             added.similar = tuple(
@@ -514,44 +346,37 @@ class Writes(Searches):
             )
         return added
 
-    async def read_turns(self, raw_turns: list[Any], head: SessionHead) -> list[Given]:
-        """Return the drafts of turns; the caller has removed rewound turns."""
-        scope = CallMetadata({}, app=head.app, user=head.user)
-        return (await self._turns(raw_turns, head.id, scope)).given
-
-    async def counted(
-        self, key: tuple[str, str], events: list[Any], session_id: str
+    async def drop_rewound(
+        self, key: Key, events: list[Any], session_id: str
     ) -> list[Any]:
         """Return the valid events; delete those that a rewind removed."""
-        parted = await self.read_through(parted_by_rewind, events)
-        await self.take_back(key, memory_ids(parted.taken_back, session_id))
+        parted = await self.parse_items(parted_by_rewind, events)
+        await self._take_back(key, memory_ids(parted.taken_back, session_id))
         return parted.counted
 
-    async def take_back(self, key: tuple[str, str], ids: Sequence[str]) -> None:
+    async def _take_back(self, key: Key, ids: Sequence[str]) -> None:
         """Delete stored turns that a rewind of the session removed."""
-        if not ids:
-            return
+        if ids:
+            await self.delete(store.DeleteMemories(*key, ids, rights=self.rights))
+
+    async def delete(self, job: store.DeleteMemories) -> store.Change:
+        """Delete memories, and drop the cached embeddings of the user's texts."""
         embedding = self.search_index.embedding
         if embedding is not None:
-            embedding.forget_texts(*key)
-        await Join(self.storage.submit(DeleteMemories(*key, ids, rights=self.rights)))
+            embedding.forget_texts(job.app, job.user)
+        return await Join(self.storage.submit(job))
 
-    async def _turns(
+    async def parse_turns(
         self, raw_turns: list[Any], session_id: str | None, scope: CallMetadata
     ) -> GivenTurns:
+        """Return the drafts of turns."""
         scope = scope._replace(include=self.include)
-        return await self.read_through(
+        return await self.parse_items(
             turns_of, raw_turns, session_id, scope, self.limits
         )
 
-    async def add_drafts(
-        self, app: str, user: str, drafts: list[Draft], request: WriteRequest
-    ) -> list[str]:
-        """Review, embed and write drafts; return the ids of the stored memories."""
-        return (await self.added(app, user, drafts, request)).ids
-
-    async def added(
-        self, app: str, user: str, drafts: list[Draft], request: WriteRequest
+    async def write_drafts(
+        self, key: Key, drafts: list[Draft], request: WriteRequest
     ) -> Written:
         """Review, embed and write drafts; return what was written."""
         checked_bool(request.restore, "restore")
@@ -561,9 +386,9 @@ class Writes(Searches):
         if not (request.reviewed or self.gate.is_open):
             proposed = drafts
             drafts = await self.gate.review(
-                *(request.requested_by or (app, user)),
+                request.requested_by or key,
                 drafts,
-                scope=request.scope,
+                request.scope,
                 explicit=request.consumed_turns is None and not request.folds,
             )
             if drafts is not proposed:
@@ -571,22 +396,17 @@ class Writes(Searches):
                 refused = {
                     draft.id: "rejected" for draft in proposed if draft.id not in passed
                 }
-        if (
-            not drafts
-            and request.replace_session is None
-            and request.consumed_turns is None
-        ):
+        consumes = request.replace_session is not None or request.consumed_turns
+        if not drafts and not consumes:
             return Written([], refused)
         while True:
             with self.begin_use() as search_index:
                 try:
-                    written = await self._write(
-                        search_index, app, user, drafts, request
+                    written = await self._embed_and_write(
+                        search_index, key, drafts, request
                     )
-                    if not refused:
-                        return written
-                    return written._replace(left_out={**refused, **written.left_out})
-                except EmbeddingMismatchError:
+                    break
+                except errors.EmbeddingMismatchError:
                     if search_index is self.search_index or any(
                         draft.has_own_vector for draft in drafts
                     ):
@@ -594,12 +414,14 @@ class Writes(Searches):
             # The model of the file changed during the write: embed again.
             for draft in drafts:
                 draft.vec = None
+        if not refused:
+            return written
+        return written._replace(left_out={**refused, **written.left_out})
 
-    async def _write(
+    async def _embed_and_write(
         self,
         search_index: SearchIndex,
-        app: str,
-        user: str,
+        key: Key,
         drafts: list[Draft],
         request: WriteRequest,
         *,
@@ -611,30 +433,12 @@ class Writes(Searches):
         may have expired when the transaction runs. Then the write is repeated without
         `trusting`.
         """
-        loaded = search_index.partitions.version_of((app, user))
-        looked = Looked(False, None if loaded is None else loaded[0])
-        model = None
-        embedding = search_index.embedding
-        if embedding is not None and search_index.model is not None:
-            model = search_index.model.id
-        if embedding is not None and model is not None and embedding.can_embed:
-            # A restored turn may have another text than its correction in the file.
-            embed_all = request.restore or request.corrects
-            looked = await give_vectors(
-                search_index,
-                self.storage,
-                app,
-                user,
-                drafts,
-                embed_all,
-                request.restore_facts,
-                request.idempotency_key if trusting else None,
-            )
-        job = AddMemories(
-            app,
-            user,
+        loaded = search_index.partitions.version_of(key)
+        embedding, model = search_index.embedding, search_index.model
+        job = store.AddMemories(
+            *key,
             drafts,
-            model,
+            None if embedding is None or model is None else model.id,
             request.restore,
             request.replace_session,
             request.idempotency_key,
@@ -645,57 +449,105 @@ class Writes(Searches):
             request.consumed_turns,
             request.folds,
             request.restore_facts,
-            looked.is_repeat,
+            False,
             request.if_absent,
             request.if_version,
-            looked.part,
+            None if loaded is None else loaded[0],
             self.rights,
         )
+        if embedding is not None and model is not None and embedding.can_embed:
+            await self._give_vectors(embedding, job, trusting)
         try:
             change = await Join(self.storage.submit(job))
-        except ForgottenKeyError:
-            return await self._write(
-                search_index, app, user, drafts, request, trusting=False
+        except store.ForgottenKeyError:
+            return await self._embed_and_write(
+                search_index, key, drafts, request, trusting=False
             )
         return Written(list(change.ids), {**job.left_out}, job.edited, job.folded)
 
-    async def _aligned(self, items: list[Any], written: Written) -> AddedIds:
-        try:
-            return await self.read_through(aligned, items, written)
-        except ClosedError:  # the memories are stored, but the service was closed
-            return aligned(items, written)
+    async def _give_vectors(
+        self, embedding: EmbeddingQueue, job: store.AddMemories, trusting: bool
+    ) -> None:
+        """Set `vec` of each draft that a job stores with a new text or author.
 
+        The vector comes from the file if the file has one for the same text and author.
+        Otherwise the embedder computes it. Nothing is embedded for a job whose key was
+        used before.
+        """
 
-# The memory of one open file: `Writes` and `Searches` over the same runtime.
+        def find_unknown() -> dict[str, list[Draft]]:
+            assert job.model is not None
+            ids = [draft.id for draft in job.drafts]
+            texts = [(draft.hash, draft.author) for draft in in_slices(job.drafts)]
+            key = job.key if trusting else None
+            known = self.storage.lookup_existing(
+                store.DraftLookup(
+                    job.app, job.user, ids, texts, job.model, key, job.likely_part
+                )
+            )
+            if known is None:
+                job.answered = True
+                return {}
+            job.likely_part = known.part
+            # A restored turn may have another text than its correction in the file.
+            return _to_embed(known, job.drafts, job.restore or job.edit, job.again)
 
-
-class WritesAndSearches(Writes):
-    """Adds memories to one open file, and searches the file."""
+        new = await Join(self.threads.short(find_unknown))
+        texts = list(new)
+        for start in range(0, len(texts), _AT_ONCE):
+            batch = texts[start : start + _AT_ONCE]
+            vectors = await embedding.embed_texts(job.app, job.user, batch)
+            for text, vec in zip(batch, vectors, strict=True):
+                for draft in new[text]:
+                    draft.vec = vec
 
     def restricted(self, rights: Rights) -> RestrictedRuntime:
         """Return the file for callers with fewer rights."""
-        return _kind_of(type(self))(self, rights)
+        return _restricted_class_of(type(self))(self, rights)
+
+    async def _align_ids(self, items: list[Any], written: Written) -> AddedIds:
+        try:
+            return await self.parse_items(aligned, items, written)
+        except (
+            errors.ClosedError
+        ):  # the memories are stored, but the service was closed
+            return aligned(items, written)
+
+
+class OperationGroup:
+    """Operations on one open file, under the rights of its callers."""
+
+    def __init__(self, memory: Writes) -> None:
+        """Use an open file."""
+        self.memory = memory
+        self.telemetry = memory.telemetry
+
+    def under(self, memory: Writes) -> Self:
+        """Return the same operations for callers with fewer rights."""
+        group = copy.copy(self)
+        group.memory = memory
+        return group
 
 
 # An open file as callers with fewer rights see it.
 
 
-def _kind_of(kind: type[WritesAndSearches]) -> type[RestrictedRuntime]:
+def _restricted_class_of(kind: type[Writes]) -> type[RestrictedRuntime]:
     """Return the class that restricts a class and keeps what that class overrides."""
     if issubclass(kind, RestrictedRuntime):
         return kind
-    if kind is WritesAndSearches:
+    if kind is Writes:
         return RestrictedRuntime
     return type(f"Restricted{kind.__name__}", (RestrictedRuntime, kind), {})
 
 
-class RestrictedRuntime(WritesAndSearches):
+class RestrictedRuntime(Writes):
     """The operations of an open file, under rights.
 
     All state is that of the open file, also after a fork or a change of its model.
     """
 
-    def __init__(self, whole: WritesAndSearches, rights: Rights) -> None:
+    def __init__(self, whole: Writes, rights: Rights) -> None:
         """Restrict an open file."""
         self._whole = whole
         self.rights = whole.rights.with_limits_of(rights)
@@ -712,7 +564,7 @@ class RestrictedRuntime(WritesAndSearches):
     def check_writable(self) -> None:
         """Raise ReadOnlyError if the rights or the service are read-only."""
         if self.rights.read_only:
-            raise ReadOnlyError("this memory may only be read")
+            raise errors.ReadOnlyError("this memory may only be read")
         self._whole.check_writable()
 
     def close(self) -> None:

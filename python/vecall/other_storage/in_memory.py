@@ -23,7 +23,7 @@ from vecall.index.embedding import EmbeddingQueue
 from vecall.lexical.tokenizer import has_word
 from vecall.operations.options import checked_group
 from vecall.operations.searches import SearchArguments
-from vecall.operations.writes import WritesAndSearches
+from vecall.operations.writes import Writes
 from vecall.ranking.options import COSINE_ALONE, Ranking
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import (
@@ -156,15 +156,15 @@ class _MatchingRecall(Searcher):
         )
 
 
-class _MatchingMemory(WritesAndSearches):
+class _MatchingMemory(Writes):
     """A memory whose searches match texts."""
 
     matching = staticmethod(by_substring)
 
-    def _serve(
+    def _make_search_index(
         self, model: EmbeddingModel | None, embedding: EmbeddingQueue | None
     ) -> SearchIndex:
-        search_index = super()._serve(model, embedding)
+        search_index = super()._make_search_index(model, embedding)
         search_index.recall = _MatchingRecall(search_index, self.storage, self.matching)
         return search_index
 

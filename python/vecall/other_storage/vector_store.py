@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.clock import ExpiryClock, checked_clock
-from vecall.concurrency.closing import ClosesOnExit, abandoned, close_at_exit
+from vecall.concurrency.closing import (
+    ClosesOnExit,
+    clean_up_if_abandoned,
+    close_at_exit,
+)
 from vecall.concurrency.executor import PeriodicWorker
 from vecall.concurrency.join import run_async
 from vecall.embedders import Embedder
@@ -167,7 +171,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         timed = isinstance(when, Inactivity | MessageCount)
         self._worker = PeriodicWorker(memory.next_run, interval if timed else None)
         memory.on_buffered = self._worker.wake
-        self._abandoned = abandoned(self)
+        self._abandoned = clean_up_if_abandoned(self)
         close_at_exit(self)
 
     def __repr__(self) -> str:

@@ -49,13 +49,13 @@ from vecall.ingest.passages import each_draft
 from vecall.lexical import content_words
 from vecall.lexical.tokenizer import has_word
 from vecall.limits import Compaction, Limits, Trigger
-from vecall.operations.corrections import chosen_ids
-from vecall.operations.searches import Match, SearchArguments, near_best
+from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import (
     SummarizerCalls,
     covered_before,
     first_compaction,
 )
+from vecall.operations.stored_memories import Match, chosen_ids, near_best
 from vecall.other_storage.in_ram import (
     ForgetProposals,
     Proposal,
@@ -710,9 +710,9 @@ class VectorStoreMemory:
     async def _flush_turns(self, due: DueSession, compactions_only: bool) -> list[str]:
         made: list[str] = []
         if isinstance(self.trigger, Compaction):
-            while found := first_compaction(self._waiting.turns(due)):
-                drafts = found.drafts(due.session)
-                made += await self._remember_drafts(due, drafts, found.turns)
+            waiting = self._waiting
+            while found := first_compaction(waiting.turns(due), due.session):
+                made += await self._remember_drafts(due, *found)
         if compactions_only:
             return made
         while turns := self._waiting.turns(due):
@@ -759,7 +759,7 @@ class VectorStoreMemory:
     def refuse_nested(self) -> None:
         """Raise ReentrantCallError if a run, the store or a provider is the caller."""
         self._maker.refuse_nested()
-        self._summarizing.refuse_nested()
+        self._summarizing.thread.refuse_nested()
         self._embedding.thread.refuse_nested()
         self._thread.refuse_nested()
         self._reader.refuse_nested()
@@ -767,7 +767,7 @@ class VectorStoreMemory:
     def close(self, *, quiet: bool) -> None:
         """Finish the calls in progress and end the threads; discard buffered turns."""
         self._maker.close()
-        self._summarizing.close()
+        self._summarizing.thread.close()
         left = self._waiting.count()
         if left and not quiet:
             _log.warning(

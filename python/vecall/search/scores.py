@@ -13,13 +13,10 @@ import numpy as np
 from vecall._core import Confidence
 from vecall.clock import Period
 from vecall.concurrency.executor import PluginExecutor
-from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.embedders.base import is_async
 from vecall.errors import (
-    ClosedError,
     InvalidMemoryError,
-    ReentrantCallError,
     RerankerError,
     VecallError,
 )
@@ -213,33 +210,15 @@ async def call_of_ranking(
     function: Callable[..., Any],
     *arguments: object,
 ) -> Any:
-    """Return the result of a function of the ranking.
-
-    Args:
-        thread: The thread that runs the function.
-        name: The option that holds the function.
-        failed: The class of the error to raise if the function fails.
-        function: The function, or coroutine function.
-        arguments: Its arguments.
-
-    Raises:
-        ClosedError: The service was closed.
-        ReentrantCallError: The caller is itself such a function.
-    """
-    thread.refuse_nested()
-    work = partial(function, *arguments)
-    try:
-        return await Join(thread.run(work, concurrent=is_async(function)))
-    except ClosedError:
-        raise
-    except ReentrantCallError:
-        raise failed(
-            f"{name} searched its own memory service with the same ranking; it can "
-            "only search another service"
-        ) from None
-    except Exception as error:
-        # The error's message may contain a memory's text; its type does not.
-        raise failed(f"{name} failed with {type(error).__name__}") from None
+    """Return the result of a function of the ranking; see `PluginExecutor.call`."""
+    return await thread.call(
+        partial(function, *arguments),
+        concurrent=is_async(function),
+        name=name,
+        failed=failed,
+        nested="searched its own memory service with the same ranking; it can only "
+        "search another service",
+    )
 
 
 # Applies the options of `Ranking` to the engine's hits.

@@ -8,8 +8,8 @@ from typing import Any
 from vecall.concurrency.join import run_sync
 from vecall.embedders.resolve import EmbedderLike
 from vecall.operations.admin import Admin
-from vecall.operations.corrections import Corrections
 from vecall.operations.import_export import ImportOptions, LineSource, LineTarget
+from vecall.operations.stored_memories import StoredMemories
 from vecall.types import AppSummary, Imported, Page, UserSummary
 
 
@@ -19,14 +19,14 @@ class SyncMemoryAdmin:
     Each does exactly what its namesake does, and blocks until it is done.
     """
 
-    def __init__(self, admin: Admin, edits: Corrections) -> None:
+    def __init__(self, admin: Admin, stored: StoredMemories) -> None:
         """Share the parts of a service."""
         self._admin = admin
-        self._edits = edits
+        self._stored = stored
 
     def __repr__(self) -> str:
         """Return where they are."""
-        return f"<{type(self).__name__} {self._admin.place}>"
+        return f"<{type(self).__name__} {self._admin.memory.place}>"
 
     def backup(self, path: str | Path) -> None:
         """Copy a consistent state of the file while it is in use.
@@ -212,4 +212,4 @@ class SyncMemoryAdmin:
             confirm: Must be True.
             forget: As in `MemoryService.delete_user`.
         """
-        return run_sync(self._edits.delete_app(app_name, confirm, forget))
+        return run_sync(self._stored.delete_app(app_name, confirm, forget))

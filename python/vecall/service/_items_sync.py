@@ -24,7 +24,7 @@ class SyncItems:
 
     def __repr__(self) -> str:
         """Return where they are."""
-        return f"<{type(self).__name__} {self._items.place}>"
+        return f"<{type(self).__name__} {self._items.memory.place}>"
 
     def write(
         self,

@@ -21,10 +21,10 @@ from vecall.operations.consolidation import (
     Consolidator,
     Fold,
 )
-from vecall.operations.corrections import Corrections
-from vecall.operations.searches import Reads, SearchArguments
+from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.writes import WriteRequest, WritesAndSearches, fact_request
+from vecall.operations.stored_memories import StoredMemories
+from vecall.operations.writes import WriteRequest, Writes, fact_request
 from vecall.ranking.options import Ranking
 from vecall.service._admin_sync import SyncMemoryAdmin
 from vecall.service._items_sync import SyncItems
@@ -52,6 +52,7 @@ from vecall.types import (
     Unset,
     without_unset,
 )
+from vecall.validation import checked_owner
 
 
 class SyncMemoryService(ClosesBlocking):
@@ -64,22 +65,20 @@ class SyncMemoryService(ClosesBlocking):
     def __init__(
         self,
         service: ClosesOnExit,
-        memory: WritesAndSearches,
-        reads: Reads,
+        memory: Writes,
         admin: SyncMemoryAdmin,
         items: SyncItems,
         sessions: SessionObserver,
-        edits: Corrections,
+        stored: StoredMemories,
         consolidator: Consolidator,
     ) -> None:
         """Share the parts of a service."""
         super().__init__(service)
         self._memory = memory
-        self._reads = reads
         self._admin = admin
         self._items = items
         self._sessions = sessions
-        self._edits = edits
+        self._stored = stored
         self._consolidator = consolidator
 
     @property
@@ -104,7 +103,9 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             InvalidArgumentError: An invalid name.
         """
-        return SyncUserMemory(self, self._memory.owner(app_name, user_id))
+        return SyncUserMemory(
+            self, checked_owner(app_name, user_id, self._memory.limits)
+        )
 
     def add_session_to_memory(
         self,
@@ -423,7 +424,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             NotFoundError: The user has no memory with this id.
         """
-        return run_sync(self._reads.get(app_name, user_id, memory_id, scope))
+        return run_sync(self._stored.get(app_name, user_id, memory_id, scope))
 
     def get_memories(
         self,
@@ -450,7 +451,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name or id.
         """
         return run_sync(
-            self._reads.get_many(app_name, user_id, memory_ids, scope, include_expired)
+            self._stored.get_many(app_name, user_id, memory_ids, scope, include_expired)
         )
 
     def touch_memories(
@@ -481,7 +482,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             InvalidArgumentError: An invalid name, id or TTL; nothing was changed.
         """
-        return run_sync(self._reads.touch(app_name, user_id, memory_ids, ttl, scope))
+        return run_sync(self._stored.touch(app_name, user_id, memory_ids, ttl, scope))
 
     def mark_used(
         self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
@@ -504,7 +505,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name or id; nothing was marked.
             StorageFullError: The disk is full; nothing was marked.
         """
-        return run_sync(self._reads.mark_used(app_name, user_id, memory_ids))
+        return run_sync(self._stored.mark_used(app_name, user_id, memory_ids))
 
     def expand_session(
         self,
@@ -531,7 +532,7 @@ class SyncMemoryService(ClosesBlocking):
             NotFoundError: The user has no memory with this id.
         """
         return run_sync(
-            self._reads.expand_session(
+            self._stored.expand_session(
                 app_name, user_id, memory_id, turns_before, turns_after
             )
         )
@@ -562,7 +563,7 @@ class SyncMemoryService(ClosesBlocking):
         """
         return bool(
             run_sync(
-                self._edits.delete(app_name, user_id, memory_id, scope, if_version)
+                self._stored.delete(app_name, user_id, memory_id, scope, if_version)
             )
         )
 
@@ -588,7 +589,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             InvalidArgumentError: An invalid name or id; nothing was deleted.
         """
-        return run_sync(self._edits.delete_many(app_name, user_id, memory_ids, scope))
+        return run_sync(self._stored.delete_many(app_name, user_id, memory_ids, scope))
 
     def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> int:
         """Delete the memories of one session permanently; return their number.
@@ -600,7 +601,7 @@ class SyncMemoryService(ClosesBlocking):
             user_id: The user.
             session_id: The session.
         """
-        return run_sync(self._edits.delete_session(app_name, user_id, session_id))
+        return run_sync(self._stored.delete_session(app_name, user_id, session_id))
 
     def delete_where(
         self, *, app_name: str, user_id: str, filter: FilterLike, scope: Scope = "user"
@@ -619,7 +620,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             InvalidArgumentError: An invalid filter, or one without a condition.
         """
-        return run_sync(self._edits.delete_where(app_name, user_id, filter, scope))
+        return run_sync(self._stored.delete_where(app_name, user_id, filter, scope))
 
     def delete_user(
         self,
@@ -638,7 +639,7 @@ class SyncMemoryService(ClosesBlocking):
                 again stores them again.
             scope: The scope whose memories are deleted.
         """
-        return run_sync(self._edits.delete_user(app_name, user_id, forget, scope))
+        return run_sync(self._stored.delete_user(app_name, user_id, forget, scope))
 
     def observe_session(
         self, session: Session | Mapping[str, Any] | object
@@ -755,7 +756,7 @@ class SyncMemoryService(ClosesBlocking):
             valid_until=valid_until,
         )
         return run_sync(
-            self._edits.update(
+            self._stored.update(
                 app_name,
                 user_id,
                 memory_id,
@@ -782,7 +783,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             NotFoundError: The user has no memory with this id.
         """
-        return run_sync(self._edits.history(app_name, user_id, memory_id, scope))
+        return run_sync(self._stored.history(app_name, user_id, memory_id, scope))
 
     def list_memories(
         self,
@@ -819,7 +820,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name, state, limit or filter.
         """
         return run_sync(
-            self._edits.listed(
+            self._stored.list_page(
                 app_name, user_id, state, cursor, limit, scope, filter, include_expired
             )
         )
@@ -851,7 +852,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name, state or filter.
         """
         return run_sync(
-            self._edits.count(app_name, user_id, state, filter, scope, include_expired)
+            self._stored.count(app_name, user_id, state, filter, scope, include_expired)
         )
 
     def memory_figures(
@@ -876,7 +877,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name or state.
         """
         return run_sync(
-            self._edits.figures(app_name, user_id, state, scope, include_expired)
+            self._stored.figures(app_name, user_id, state, scope, include_expired)
         )
 
     def list_sessions(
@@ -911,7 +912,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name or limit.
         """
         return run_sync(
-            self._edits.sessions(
+            self._stored.list_sessions(
                 app_name, user_id, prefix, after, limit, scope, include_expired
             )
         )
@@ -930,7 +931,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             NotFoundError: The user has no live memory with this id.
         """
-        run_sync(self._edits.archive(app_name, user_id, memory_id, scope))
+        run_sync(self._stored.archive(app_name, user_id, memory_id, scope))
 
     def restore_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
@@ -952,7 +953,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             NotFoundError: The user has no archived memory with this id.
         """
-        return run_sync(self._edits.restore(app_name, user_id, memory_id, scope))
+        return run_sync(self._stored.restore(app_name, user_id, memory_id, scope))
 
     def release_memory(
         self,
@@ -985,7 +986,7 @@ class SyncMemoryService(ClosesBlocking):
             ConflictError: The memory changed after `updated_at`.
         """
         return run_sync(
-            self._edits.restore(
+            self._stored.restore(
                 app_name, user_id, memory_id, scope, "quarantined", updated_at
             )
         )
@@ -1009,7 +1010,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             InvalidArgumentError: top_k < 1, or an invalid name.
         """
-        return run_sync(self._edits.propose(app_name, user_id, query, top_k))
+        return run_sync(self._stored.propose_forget(app_name, user_id, query, top_k))
 
     def confirm_forget(
         self,
@@ -1035,7 +1036,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: No id, or one that the proposal lacks. Nothing was
                 deleted, and the token stays valid.
         """
-        return run_sync(self._edits.confirm(app_name, user_id, token, ids))
+        return run_sync(self._stored.confirm_forget(app_name, user_id, token, ids))
 
     def consolidate(
         self,

@@ -8,8 +8,8 @@ from typing import Any
 from vecall.concurrency.join import run_async
 from vecall.embedders.resolve import EmbedderLike
 from vecall.operations.admin import Admin
-from vecall.operations.corrections import Corrections
 from vecall.operations.import_export import ImportOptions, LineSource, LineTarget
+from vecall.operations.stored_memories import StoredMemories
 from vecall.service._admin_sync import SyncMemoryAdmin
 from vecall.types import AppSummary, Imported, Page, UserSummary
 
@@ -21,17 +21,17 @@ class MemoryAdmin:
     """
 
     _admin: Admin
-    _edits: Corrections
+    _stored: StoredMemories
 
-    def __init__(self, admin: Admin, edits: Corrections) -> None:
+    def __init__(self, admin: Admin, stored: StoredMemories) -> None:
         """Share the parts of a service."""
         self._admin = admin
-        self._edits = edits
-        self._sync = SyncMemoryAdmin(admin, edits)
+        self._stored = stored
+        self._sync = SyncMemoryAdmin(admin, stored)
 
     def __repr__(self) -> str:
         """Return where they are."""
-        return f"<{type(self).__name__} {self._admin.place}>"
+        return f"<{type(self).__name__} {self._admin.memory.place}>"
 
     @property
     def sync(self) -> SyncMemoryAdmin:
@@ -222,4 +222,4 @@ class MemoryAdmin:
             confirm: Must be True.
             forget: As in `MemoryService.delete_user`.
         """
-        return await run_async(self._edits.delete_app(app_name, confirm, forget))
+        return await run_async(self._stored.delete_app(app_name, confirm, forget))

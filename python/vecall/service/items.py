@@ -56,7 +56,7 @@ class Items:
 
     def __repr__(self) -> str:
         """Return where they are."""
-        return f"<{type(self).__name__} {self._items.place}>"
+        return f"<{type(self).__name__} {self._items.memory.place}>"
 
     @property
     def sync(self) -> SyncItems:

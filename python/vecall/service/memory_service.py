@@ -29,6 +29,7 @@ from vecall.limits import (
     Trigger,
     checked_trigger,
 )
+from vecall.operations import options
 from vecall.operations.admin import Admin
 from vecall.operations.consolidation import (
     SESSIONS,
@@ -36,23 +37,13 @@ from vecall.operations.consolidation import (
     ConsolidationRequest,
     Consolidator,
     Fold,
-    checked_consolidating,
 )
-from vecall.operations.corrections import Corrections
 from vecall.operations.items import ItemOperations
-from vecall.operations.options import (
-    StorageOptions,
-    WritePolicy,
-    checked_flag,
-    checked_group,
-    checked_seconds,
-    checked_summarizer,
-    known_options,
-    warn_of_raw_turns,
-)
-from vecall.operations.searches import Reads, SearchArguments
+from vecall.operations.options import StorageOptions, WritePolicy
+from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.writes import WriteRequest, WritesAndSearches, fact_request
+from vecall.operations.stored_memories import StoredMemories
+from vecall.operations.writes import WriteRequest, Writes, fact_request
 from vecall.protocols import BaseMemoryService
 from vecall.ranking.options import Ranking
 from vecall.search.searcher import SearchOptions
@@ -83,6 +74,7 @@ from vecall.types import (
     Unset,
     without_unset,
 )
+from vecall.validation import checked_owner
 
 
 class MemoryService(ClosesOnExit, BaseMemoryService):
@@ -123,18 +115,17 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         StorageError: The file cannot be opened or written.
     """
 
-    _memory_type = WritesAndSearches
+    _memory_type = Writes
     _warns_of_raw_turns = True
-    _memory: WritesAndSearches
-    _reads: Reads
+    _memory: Writes
     _admin: MemoryAdmin
     _items: Items
     _sessions: SessionObserver
-    _edits: Corrections
+    _stored: StoredMemories
     _consolidator: Consolidator
     _whole: MemoryService | None = None  # of a restricted memory: what it restricts
 
-    @known_options
+    @options.known_options
     def __init__(
         self,
         path: str | Path | None = None,
@@ -155,43 +146,40 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """Open the file, or create it."""
         chosen = resolve_later(embedder)
         when = checked_trigger(trigger)
-        provider = checked_summarizer(summarizer)
+        provider = options.checked_summarizer(summarizer)
         if self._warns_of_raw_turns and chosen is not None:
-            warn_of_raw_turns(provider, when)
+            options.warn_of_raw_turns(provider, when)
         self._memory = self._memory_type(
             path,
             embedder=chosen,
             top_k=top_k,
             min_confidence=min_confidence,
-            ttl=checked_seconds(ttl, "ttl"),
-            read_only=checked_flag(read_only, "read_only"),
-            search=checked_group(search, SearchOptions, "search"),
-            storage=checked_group(storage, StorageOptions, "storage"),
-            writes=checked_group(writes, WritePolicy, "writes"),
-            limits=checked_group(limits, Limits, "limits"),
+            ttl=options.checked_seconds(ttl, "ttl"),
+            read_only=options.checked_flag(read_only, "read_only"),
+            search=options.checked_group(search, SearchOptions, "search"),
+            storage=options.checked_group(storage, StorageOptions, "storage"),
+            writes=options.checked_group(writes, WritePolicy, "writes"),
+            limits=options.checked_group(limits, Limits, "limits"),
         )
         self._sessions = SessionObserver(self._memory, when, provider)
-        self._consolidator = checked_consolidating(
-            self._memory, self._sessions, consolidation
-        )
+        self._consolidator = Consolidator(self._memory, self._sessions, consolidation)
         self._item_operations = ItemOperations(self._memory)
         self._views: dict[Rights, MemoryService] = {}
-        self._share()
-        self._memory.after_fork = self._begin
-        self._begin()
+        self._make_operations()
+        self._memory.after_fork = self._start_threads
+        self._start_threads()
         close_at_exit(self)
 
-    def _share(self) -> None:
+    def _make_operations(self) -> None:
         """Create the operations without state, and the blocking twin."""
         memory, sessions, merger = self._memory, self._sessions, self._consolidator
-        self._reads = reads = Reads(memory)
-        self._edits = edits = Corrections(memory)
+        self._stored = stored = StoredMemories(memory)
         self._work = Admin(memory, sessions, merger)
-        self._admin = admin = MemoryAdmin(self._work, edits)
+        self._admin = admin = MemoryAdmin(self._work, stored)
         self._items = items = Items(self._item_operations)
         # A reference cycle; `after_fork` already makes one.
         self._sync = SyncMemoryService(
-            self, memory, reads, admin.sync, items.sync, sessions, edits, merger
+            self, memory, admin.sync, items.sync, sessions, stored, merger
         )
 
     def __repr__(self) -> str:
@@ -222,13 +210,13 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         memory = view._memory = self._memory.restricted(rights)
         view._views = {}
         view._sessions = self._sessions.under(memory)
-        view._consolidator = self._consolidator.under(memory, view._sessions)
+        view._consolidator = self._consolidator.under(memory)
         view._item_operations = self._item_operations.under(memory)
-        view._share()
+        view._make_operations()
         view._whole = self
         return view
 
-    def _begin(self) -> None:
+    def _start_threads(self) -> None:
         """Start the background threads; a forked child calls this again."""
         self._sessions.summarizing.restart()
         memory = self._memory
@@ -264,7 +252,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             InvalidArgumentError: An invalid name.
         """
-        return UserMemory(self, self._memory.owner(app_name, user_id))
+        return UserMemory(self, checked_owner(app_name, user_id, self._memory.limits))
 
     @property
     def limits(self) -> Limits:
@@ -620,7 +608,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: The user has no memory with this id.
         """
-        return await run_async(self._reads.get(app_name, user_id, memory_id, scope))
+        return await run_async(self._stored.get(app_name, user_id, memory_id, scope))
 
     @bound_as("get_many", "memory_ids")
     async def get_memories(
@@ -648,7 +636,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or id.
         """
         return await run_async(
-            self._reads.get_many(app_name, user_id, memory_ids, scope, include_expired)
+            self._stored.get_many(app_name, user_id, memory_ids, scope, include_expired)
         )
 
     @bound_as("touch", "memory_ids", "ttl")
@@ -681,7 +669,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name, id or TTL; nothing was changed.
         """
         return await run_async(
-            self._reads.touch(app_name, user_id, memory_ids, ttl, scope)
+            self._stored.touch(app_name, user_id, memory_ids, ttl, scope)
         )
 
     @bound_as("mark_used", "memory_ids")
@@ -706,7 +694,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or id; nothing was marked.
             StorageFullError: The disk is full; nothing was marked.
         """
-        return await run_async(self._reads.mark_used(app_name, user_id, memory_ids))
+        return await run_async(self._stored.mark_used(app_name, user_id, memory_ids))
 
     @bound_as("expand_session", "memory_id")
     async def expand_session(
@@ -734,7 +722,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             NotFoundError: The user has no memory with this id.
         """
         return await run_async(
-            self._reads.expand_session(
+            self._stored.expand_session(
                 app_name, user_id, memory_id, turns_before, turns_after
             )
         )
@@ -766,7 +754,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """
         return bool(
             await run_async(
-                self._edits.delete(app_name, user_id, memory_id, scope, if_version)
+                self._stored.delete(app_name, user_id, memory_id, scope, if_version)
             )
         )
 
@@ -794,7 +782,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or id; nothing was deleted.
         """
         return await run_async(
-            self._edits.delete_many(app_name, user_id, memory_ids, scope)
+            self._stored.delete_many(app_name, user_id, memory_ids, scope)
         )
 
     @bound_as("delete_session", "session_id")
@@ -811,7 +799,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             session_id: The session.
         """
         return await run_async(
-            self._edits.delete_session(app_name, user_id, session_id)
+            self._stored.delete_session(app_name, user_id, session_id)
         )
 
     @bound_as("delete_where", "filter")
@@ -833,7 +821,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid filter, or one without a condition.
         """
         return await run_async(
-            self._edits.delete_where(app_name, user_id, filter, scope)
+            self._stored.delete_where(app_name, user_id, filter, scope)
         )
 
     @bound_as("delete_all")
@@ -855,7 +843,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             scope: The scope whose memories are deleted.
         """
         return await run_async(
-            self._edits.delete_user(app_name, user_id, forget, scope)
+            self._stored.delete_user(app_name, user_id, forget, scope)
         )
 
     async def observe_session(
@@ -977,7 +965,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             valid_until=valid_until,
         )
         return await run_async(
-            self._edits.update(
+            self._stored.update(
                 app_name,
                 user_id,
                 memory_id,
@@ -1005,7 +993,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: The user has no memory with this id.
         """
-        return await run_async(self._edits.history(app_name, user_id, memory_id, scope))
+        return await run_async(
+            self._stored.history(app_name, user_id, memory_id, scope)
+        )
 
     @bound_as("list")
     async def list_memories(
@@ -1043,7 +1033,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name, state, limit or filter.
         """
         return await run_async(
-            self._edits.listed(
+            self._stored.list_page(
                 app_name, user_id, state, cursor, limit, scope, filter, include_expired
             )
         )
@@ -1076,7 +1066,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name, state or filter.
         """
         return await run_async(
-            self._edits.count(app_name, user_id, state, filter, scope, include_expired)
+            self._stored.count(app_name, user_id, state, filter, scope, include_expired)
         )
 
     @bound_as("figures")
@@ -1102,7 +1092,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or state.
         """
         return await run_async(
-            self._edits.figures(app_name, user_id, state, scope, include_expired)
+            self._stored.figures(app_name, user_id, state, scope, include_expired)
         )
 
     @bound_as("list_sessions")
@@ -1138,7 +1128,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or limit.
         """
         return await run_async(
-            self._edits.sessions(
+            self._stored.list_sessions(
                 app_name, user_id, prefix, after, limit, scope, include_expired
             )
         )
@@ -1158,7 +1148,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: The user has no live memory with this id.
         """
-        await run_async(self._edits.archive(app_name, user_id, memory_id, scope))
+        await run_async(self._stored.archive(app_name, user_id, memory_id, scope))
 
     @bound_as("restore", "memory_id")
     async def restore_memory(
@@ -1181,7 +1171,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: The user has no archived memory with this id.
         """
-        return await run_async(self._edits.restore(app_name, user_id, memory_id, scope))
+        return await run_async(
+            self._stored.restore(app_name, user_id, memory_id, scope)
+        )
 
     @bound_as("release", "memory_id")
     async def release_memory(
@@ -1215,7 +1207,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             ConflictError: The memory changed after `updated_at`.
         """
         return await run_async(
-            self._edits.restore(
+            self._stored.restore(
                 app_name, user_id, memory_id, scope, "quarantined", updated_at
             )
         )
@@ -1240,7 +1232,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             InvalidArgumentError: top_k < 1, or an invalid name.
         """
-        return await run_async(self._edits.propose(app_name, user_id, query, top_k))
+        return await run_async(
+            self._stored.propose_forget(app_name, user_id, query, top_k)
+        )
 
     @bound_as("confirm_forget", "token")
     async def confirm_forget(
@@ -1267,7 +1261,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: No id, or one that the proposal lacks. Nothing was
                 deleted, and the token stays valid.
         """
-        return await run_async(self._edits.confirm(app_name, user_id, token, ids))
+        return await run_async(
+            self._stored.confirm_forget(app_name, user_id, token, ids)
+        )
 
     @bound_as("consolidate")
     async def consolidate(
@@ -1364,8 +1360,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._whole.close()
         elif not (self._memory.is_finished or self._memory.is_foreign):
             self._memory.refuse_nested()
-            self._sessions.summarizing.refuse_nested()
+            self._sessions.summarizing.thread.refuse_nested()
             self._worker.close()
-            self._sessions.summarizing.close()
+            self._sessions.summarizing.thread.close()
             self._item_operations.finish()
         self._memory.close()
