@@ -4,7 +4,8 @@
     VECALL_EMBEDDINGS=folder python -m bench.vector.graph_rivals --copies 10
 
 Each library answers every query with each setting of its knobs, the libraries taking
-turns; one thread, one query at a time, from Python. The best round of a setting counts.
+turns; one thread, one query at a time, from Python. Of each query the best round
+counts.
 Queries a second at a recall are interpolated between the two settings beside it that no
 other setting of the library beats. `--copies 10` searches ten copies of every row with
 noise of a third of its length. `--batch` asks all queries in one call instead.
@@ -268,11 +269,11 @@ def _measure(
     """Return recall and rate of every library with every setting."""
     from bench.common.measure import K
 
-    seconds: dict[tuple[str, Knobs], float] = {}
+    seconds: dict[tuple[str, Knobs], list[float]] = {}
     recalls: dict[tuple[str, Knobs], float] = {}
     asked = [data.queries] if batch else [query[None] for query in data.queries]
     gc.disable()
-    for turn in range(rounds):
+    for _ in range(rounds):
         for place in range(max(len(library.knobs) for library in built)):
             for library in built:
                 if place >= len(library.knobs):
@@ -280,21 +281,34 @@ def _measure(
                 knobs = library.knobs[place]
                 key = library.name, knobs
                 library.search(asked[0], K, knobs)
-                begin = time.perf_counter()
-                found = [library.search(queries, K, knobs) for queries in asked]
-                took = time.perf_counter() - begin
-                seconds[key] = min(took, seconds.get(key, took))
-                if turn == 0:
-                    recalls[key] = data.recall(
-                        [ids for some in found for ids in some], K
-                    )
+                found, took = _ask(library, asked, knobs)
+                seconds[key] = list(map(min, took, seconds.get(key, took)))
+                if key not in recalls:
+                    recalls[key] = data.recall(found, K)
     gc.enable()
     curves: dict[str, list[Point]] = {library.name: [] for library in built}
     for (name, knobs), recall in recalls.items():
-        rate = len(data.queries) / seconds[name, knobs]
+        rate = len(data.queries) / sum(seconds[name, knobs])
         curves[name].append((recall, rate))
         print(f"{name} {knobs}: recall {recall:.4f}, {rate:,.0f} queries/s")
     return curves
+
+
+def _ask(
+    library: Library, asked: list[NDArray], knobs: Knobs
+) -> tuple[list[NDArray], list[float]]:
+    """Return the ids for each query, and the seconds of each call."""
+    from bench.common.measure import K
+
+    clock = time.perf_counter
+    found: list[NDArray] = []
+    took = []
+    for queries in asked:
+        begin = clock()
+        ids = library.search(queries, K, knobs)
+        took.append(clock() - begin)
+        found.extend(ids)
+    return found, took
 
 
 if __name__ == "__main__":

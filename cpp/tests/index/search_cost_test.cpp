@@ -37,7 +37,8 @@ TEST_CASE("hnsw traverses a small table unless the tail costs as much as a scan"
   CHECK(traversal_is_cheaper({100, 100, true, 24, 1'000, 10}, IndexKind::kHnsw));
   CHECK_FALSE(traversal_is_cheaper({100, 100, true, 25, 1'000, 10}, IndexKind::kHnsw));
   CHECK(traversal_is_cheaper({16'383, 16'383, true, 0, 64, 10}, IndexKind::kHnsw));
-  CHECK_FALSE(traversal_is_cheaper({16'384, 16'384, true, 0, 64, 10}, IndexKind::kHnsw));
+  CHECK_FALSE(
+      traversal_is_cheaper({16'384, 16'384, true, 0, 64, 10}, IndexKind::kHnsw));
   // With a filter it is decided by cost, as for kAuto.
   CHECK_FALSE(traversal_is_cheaper({100, 99, false, 0, 64, 10}, IndexKind::kHnsw));
   CHECK(traversal_is_cheaper({100'000, 90'000, false, 0, 64, 10}, IndexKind::kHnsw));
