@@ -124,7 +124,8 @@ void GraphSearch::search(const Graph& graph, const RowTable& rows,
 
 void GraphSearch::enter(const Graph& graph, const RowTable& rows,
                         const EncodedQuery& query) {
-  if (graph.landmarks().size() < kManyLandmarks) {
+  const std::size_t landmarks = graph.landmarks().size();
+  if (landmarks < kManyLandmarks || landmarks * kRowsALandmark < rows.slots()) {
     descend(graph, rows, query, 0);
   } else {
     make_room();

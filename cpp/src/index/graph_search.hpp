@@ -27,7 +27,7 @@ class GraphSearch {
                int level);
 
   // Leaves where a search of the lowest level begins in the pool: the nearest
-  // landmarks, and what descend() finds while they are few. REQUIRES: the graph is not
+  // landmarks, and what descend() finds where they are few. REQUIRES: the graph is not
   // empty.
   void enter(const Graph& graph, const RowTable& rows, const EncodedQuery& query);
 
@@ -88,8 +88,10 @@ class GraphSearch {
   static constexpr Slot kExpanded = Slot{1} << 31;
   static constexpr std::size_t kMostCopies = 8;
   static constexpr std::size_t kMostEqual = 2;
-  static constexpr std::size_t kLandmarks = 4;        // that a search begins at
-  static constexpr std::size_t kManyLandmarks = 256;  // that make the levels needless
+  static constexpr std::size_t kLandmarks = 4;  // that a search begins at
+  // So many of them make the levels needless, unless each stands for more rows.
+  static constexpr std::size_t kManyLandmarks = 256;
+  static constexpr std::size_t kRowsALandmark = 256;
 
   [[nodiscard]] bool is_in_pool(Slot slot) const noexcept {
     return std::any_of(pool_.begin(), pool_.end(),
