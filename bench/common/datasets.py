@@ -88,6 +88,18 @@ def load(dim: int, rows: int, queries: int = 500) -> Data:
     return Data(f"synthetic {dim}", vectors[queries:], vectors[:queries])
 
 
+def noisy_copies(data: Data, copies: int, noise: float) -> Data:
+    """Return so many copies of every row, each with noise of that length, normal."""
+    random = np.random.default_rng(SEED)
+    made = np.repeat(data.vectors, copies, axis=0)
+    for start in range(0, len(made), 8_192):
+        part = made[start : start + 8_192]
+        part += random.standard_normal(part.shape, np.float32) * (
+            noise / np.sqrt(data.dim)
+        )
+    return Data(f"{data.name}, {copies} noisy copies", made, data.queries)
+
+
 def synthetic(dim: int, rows: int, seed: int = SEED) -> NDArray[np.float32]:
     """Return vectors with the shape of embeddings.
 

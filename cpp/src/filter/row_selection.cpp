@@ -6,6 +6,10 @@
 #include "vecall/errors.hpp"
 #include "vecall/index.hpp"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace vecall {
 
 namespace {
@@ -59,13 +63,25 @@ struct Test {
   }
 };
 
-// The bits of eight bytes: whether each is not 0, the first byte as the lowest bit.
+#if defined(__SSE2__)
+constexpr std::size_t kTogether = 16;
+#else
+constexpr std::size_t kTogether = 8;
+#endif
+
+// The bits of kTogether bytes: whether each is not 0, the first byte as the lowest bit.
 std::uint64_t bits_of(const std::uint8_t* bytes) noexcept {
+#if defined(__SSE2__)
+  const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
+  const int zeros = _mm_movemask_epi8(_mm_cmpeq_epi8(all, _mm_setzero_si128()));
+  return static_cast<std::uint64_t>(zeros ^ 0xffff);
+#else
   std::uint64_t eight = 0;
   for (int i = 0; i < 8; ++i) eight |= std::uint64_t{bytes[i]} << (8 * i);
   constexpr std::uint64_t kLow = 0x7f7f'7f7f'7f7f'7f7f;
   eight = (((eight & kLow) + kLow) | eight) >> 7 & 0x0101'0101'0101'0101;
   return eight * 0x0102'0408'1020'4080 >> 56;
+#endif
 }
 
 }  // namespace
@@ -121,8 +137,8 @@ void RowSelection::select_mask(std::span<const std::uint8_t> mask) {
     const Slot end = std::min<Slot>(first + 64, slots);
     std::uint64_t bits = 0;
     if (all_live && end - first == 64) {
-      for (Slot byte = 0; byte < 8; ++byte) {
-        bits |= bits_of(next + std::size_t{8} * byte) << (8 * byte);
+      for (std::size_t at = 0; at < 64; at += kTogether) {
+        bits |= bits_of(next + at) << at;
       }
       next += 64;
     } else {

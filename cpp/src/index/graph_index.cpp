@@ -7,6 +7,7 @@
 
 #include "index/flat_search.hpp"
 #include "index/rescore.hpp"
+#include "kernels/dispatch.hpp"
 #include "sync/locks.hpp"
 #include "vecall/assert.hpp"
 
@@ -36,18 +37,21 @@ bool pool_says_all(const GraphSearch& search, const DenseQuery& query) {
 // Offers every row that was compared and passes. Returns how many of them are as near
 // as what the pool holds.
 template <class Passes>
-std::size_t offer_met(const GraphSearch& search, Shortlist& shortlist, Passes passes) {
+std::size_t offer_met(const GraphSearch& search, DenseScratch& scratch, Passes passes) {
   const auto& slots = search.met();
   const auto& estimates = search.met_estimates();
-  const float least = search.pool().back().estimate;
-  std::size_t near = 0;
+  scratch.slots.resize(slots.size());
+  scratch.estimates.resize(std::max(scratch.estimates.size(), slots.size()));
+  std::size_t count = 0;
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    const bool wanted = estimates[i] >= shortlist.floor();
-    if ((!wanted && estimates[i] < least) || !passes(slots[i])) continue;
-    if (wanted) shortlist.offer(slots[i], estimates[i]);
-    if (estimates[i] >= least) ++near;
+    scratch.slots[count] = slots[i];
+    scratch.estimates[count] = estimates[i];
+    count += passes(slots[i]) ? 1 : 0;
   }
-  return near;
+  scratch.shortlist.offer(scratch.slots.data(), scratch.estimates.data(), count,
+                          scratch.positions);
+  return kernels::active().reaching(scratch.estimates.data(), count,
+                                    search.pool().back().estimate);
 }
 
 }  // namespace
@@ -167,7 +171,7 @@ std::size_t GraphIndex::nbytes() const noexcept {
 
 SearchSize GraphIndex::size_of(const DenseQuery& query, std::size_t ef) const noexcept {
   return {query.rows.slots(), query.selection.count(), query.selection.selects_all(),
-          tail_.size(), std::max(ef, query.k)};
+          tail_.size(),       std::max(ef, query.k),   query.k};
 }
 
 bool GraphIndex::is_cheaper_than_scan(const DenseQuery& query,
@@ -183,7 +187,7 @@ bool GraphIndex::search(const DenseQuery& query, std::size_t ef, DenseScratch& s
   scratch.shortlist.begin(query.k, estimate_error(query));
   scan_slots(query, tail_.slots(), scratch);
   traverse(query, pool_size(size_of(query, ef)), graph_search);
-  const std::size_t passing = offer_found(query, graph_search, scratch.shortlist);
+  const std::size_t passing = offer_found(query, graph_search, scratch);
   // The pool is what lies nearest as far as the graph knows. Unless k of it pass, or it
   // holds every row, rows that pass may be nearer than the strays that were met.
   const std::size_t there =
@@ -199,16 +203,19 @@ void GraphIndex::traverse(const DenseQuery& query, std::size_t pool,
   const RowTable& rows = query.rows;
   const std::size_t most_copies = std::clamp<std::size_t>(pool / 4, 1, query.k);
   constexpr float kNoLimit = std::numeric_limits<float>::infinity();
-  search.descend(*graph_, rows, query.encoded, 0);
-  search.add_landmarks(*graph_, rows, query.encoded);
+  search.enter(*graph_, rows, query.encoded);
   search.add_copies(*graph_, rows, query.encoded, most_copies, [&](Slot slot) {
     return !rows.is_pending(slot) && passes(query, slot);
   });
   search.search(*graph_, rows, query.encoded, 0, pool, kNoLimit);
+  // They are the first to be scored.
+  for (std::size_t i = 0; i < std::min(query.k, search.pool().size()); ++i) {
+    prefetch_low(rows, search.pool()[i].slot());
+  }
 }
 
 std::size_t GraphIndex::offer_found(const DenseQuery& query, const GraphSearch& search,
-                                    Shortlist& shortlist) const {
+                                    DenseScratch& scratch) const {
   const RowTable& rows = query.rows;
   if (!query.selection.selects_all() || !rows.all_have_vectors() || !tail_.empty()) {
     // The tail was scanned whole; rows of it may have been removed.
@@ -216,16 +223,16 @@ std::size_t GraphIndex::offer_found(const DenseQuery& query, const GraphSearch& 
     const auto passing = std::count_if(tail.begin(), tail.end(),
                                        [&](Slot slot) { return passes(query, slot); });
     return static_cast<std::size_t>(passing) +
-           offer_met(search, shortlist, [&](Slot slot) {
+           offer_met(search, scratch, [&](Slot slot) {
              return !rows.is_pending(slot) && passes(query, slot);
            });
   }
   if (!pool_says_all(search, query)) {
-    return offer_met(search, shortlist, [](Slot) { return true; });
+    return offer_met(search, scratch, [](Slot) { return true; });
   }
   for (const GraphSearch::Entry& entry : search.pool()) {
-    if (entry.estimate < shortlist.floor()) break;
-    shortlist.offer(entry.slot(), entry.estimate);
+    if (entry.estimate < scratch.shortlist.floor()) break;
+    scratch.shortlist.offer(entry.slot(), entry.estimate);
   }
   return search.pool().size();
 }

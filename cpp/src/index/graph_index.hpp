@@ -76,7 +76,7 @@ class GraphIndex {
   // Offers what traverse() found to the shortlist. Returns how many of the rows of the
   // tail and of the pool pass.
   std::size_t offer_found(const DenseQuery& query, const GraphSearch& search,
-                          Shortlist& shortlist) const;
+                          DenseScratch& scratch) const;
 
   const GraphOptions options_;
   FairMutex linking_;             // one linker; taken before the partition's lock

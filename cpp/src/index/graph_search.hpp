@@ -26,7 +26,12 @@ class GraphSearch {
   void descend(const Graph& graph, const RowTable& rows, const EncodedQuery& query,
                int level);
 
-  // Puts the nearest landmarks into the pool too. REQUIRES: descend() to `level` 0.
+  // Leaves where a search of the lowest level begins in the pool: the nearest
+  // landmarks, and what descend() finds where they are few. REQUIRES: the graph is not
+  // empty.
+  void enter(const Graph& graph, const RowTable& rows, const EncodedQuery& query);
+
+  // Puts the nearest landmarks into the pool too. REQUIRES: descend() or enter().
   void add_landmarks(const Graph& graph, const RowTable& rows,
                      const EncodedQuery& query);
 
@@ -64,24 +69,42 @@ class GraphSearch {
   [[nodiscard]] bool left_out_equals() const noexcept { return left_out_equals_; }
 
  private:
-  // Estimates of slots_[0, count) into estimates_.
-  void compare(const RowTable& rows, const EncodedQuery& query, std::size_t count);
+  struct Limits {
+    std::size_t ef;  // entries of the pool
+    float copy;
+  };
+
+  // Estimates of slots_[at, at + count) into estimates_.
+  void compare(const RowTable& rows, const EncodedQuery& query, std::size_t at,
+               std::size_t count);
+  // Puts those of slots_[at, at + count) that are good enough into the pool; returns
+  // the best place of one, or the end.
+  std::size_t take(const RowTable& rows, const EncodedQuery& query, std::size_t at,
+                   std::size_t count, const Limits& limits);
+  // Expands the first entry from `next` on that was not: its slot, whose links are then
+  // on the way to the cache, or kNoSlot.
+  Slot choose(const Graph& graph, int level, std::size_t& next);
 
   static constexpr Slot kExpanded = Slot{1} << 31;
   static constexpr std::size_t kMostCopies = 8;
   static constexpr std::size_t kMostEqual = 2;
   static constexpr std::size_t kLandmarks = 4;  // that a search begins at
+  // So many of them make the levels needless, unless each stands for more rows.
+  static constexpr std::size_t kManyLandmarks = 256;
+  static constexpr std::size_t kRowsALandmark = 256;
 
   [[nodiscard]] bool is_in_pool(Slot slot) const noexcept {
     return std::any_of(pool_.begin(), pool_.end(),
                        [slot](const Entry& entry) { return entry.slot() == slot; });
   }
+  void make_room();  // in the scratch, once a search
   // Puts slots_[0, count) into the pool, which is sorted afterwards.
   void add_to_pool(const RowTable& rows, const EncodedQuery& query, std::size_t count);
   void begin(const RowTable& rows, std::size_t ef);
-  // The unvisited neighbours of a slot into slots_, their codes on the way to the
-  // cache.
-  std::size_t collect(const Graph& graph, const RowTable& rows, Slot slot, int level);
+  // The unvisited neighbours of a slot into slots_ from `at` on, their codes on the way
+  // to the cache.
+  std::size_t collect(const Graph& graph, const RowTable& rows, Slot slot, int level,
+                      std::size_t at);
 
   bool visit_once(Slot slot) noexcept {
     const std::uint64_t bit = std::uint64_t{1} << (slot % 64);
@@ -115,6 +138,7 @@ class GraphSearch {
   std::vector<Entry> pool_;
   std::vector<Slot> met_;
   std::vector<float> met_estimates_;
+  std::size_t copies_ = 0;  // that joined the pool
   bool left_out_equals_ = false;
   bool limits_equals_ = false;  // not where the pool has room for every row
   std::vector<std::uint64_t> visited_;
@@ -138,7 +162,7 @@ void GraphSearch::add_copies(const Graph& graph, const RowTable& rows,
     if (!passes(slot) || is_in_pool(slot)) return true;
     slots_[found] = slot;
     codes_[found++] = rows.high(slot);
-    return found < std::min(most, slots_.size());
+    return found < std::min(most, factors_.size());
   });
   if (found > 0) add_to_pool(rows, query, found);
 }

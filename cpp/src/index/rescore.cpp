@@ -29,6 +29,14 @@ bool is_by_float32(const RowSpace& space, bool exact) noexcept {
 
 }  // namespace
 
+void prefetch_low(const RowTable& rows, Slot slot) noexcept {
+  const std::uint8_t* low = rows.low(slot);
+  if (low == nullptr) return;
+  for (std::size_t at = 0; at < rows.space().low_bytes(); at += 64) {
+    __builtin_prefetch(low + at);
+  }
+}
+
 double full_cosine(const RowTable& rows, const EncodedQuery& query, Slot slot,
                    bool exact) noexcept {
   VECALL_ASSERT(rows.has_vector(slot));
@@ -74,22 +82,25 @@ void BlockRescorer::offer(const Shortlist& shortlist) {
   for (std::size_t i = 0; i < shortlist.size(); ++i) {
     if (shortlist.estimate(i) >= kth) score(shortlist.slot(i));
   }
+  // Of the others those that may be, all on their way to the cache before the first.
+  scratch_.positions.clear();
+  const float wide = margin();
+  const auto may_be = [&](std::size_t i) {
+    return reach(shortlist.estimate(i), query_.rows.factor(shortlist.slot(i)), wide) >=
+           floor();
+  };
   for (std::size_t i = 0; i < shortlist.size(); ++i) {
-    const Slot slot = shortlist.slot(i);
-    const float estimate = shortlist.estimate(i);
-    if (estimate < kth &&
-        reach(estimate, query_.rows.factor(slot), margin()) >= floor()) {
-      score(slot);
-    }
+    if (shortlist.estimate(i) >= kth || !may_be(i)) continue;
+    scratch_.positions.push_back(static_cast<std::uint32_t>(i));
+    fetch(shortlist.slot(i));
+  }
+  for (const std::uint32_t i : scratch_.positions) {
+    if (may_be(i)) score(shortlist.slot(i));
   }
 }
 
 void BlockRescorer::fetch(Slot slot) const noexcept {
-  const std::uint8_t* low = query_.rows.low(slot);
-  if (low == nullptr) return;
-  for (std::size_t at = 0; at < query_.rows.space().low_bytes(); at += 64) {
-    __builtin_prefetch(low + at);
-  }
+  prefetch_low(query_.rows, slot);
 }
 
 void BlockRescorer::score(Slot slot) {

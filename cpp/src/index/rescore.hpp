@@ -18,6 +18,9 @@ namespace vecall {
 double full_cosine(const RowTable& rows, const EncodedQuery& query, Slot slot,
                    bool exact) noexcept;
 
+// Brings what full_cosine() reads beside the high plane to the cache.
+void prefetch_low(const RowTable& rows, Slot slot) noexcept;
+
 // How far the estimates of a query may be off.
 EstimateError estimate_error(const DenseQuery& query) noexcept;
 

@@ -17,15 +17,22 @@ struct SearchSize {
   bool selects_all = false;  // there is no filter
   std::size_t tail = 0;      // rows that wait to be linked
   std::size_t breadth = 0;   // entries of the pool without a filter: max(ef, k)
+  std::size_t hits = 0;      // wanted: k
 };
 
 namespace search_cost {
 
 // What a row costs when it is compared (measured, see bench/results/performance.md).
 inline constexpr double kGatheredRow = 4.0;
-inline constexpr double kTraversedRow = 9.0;
+inline constexpr double kTraversedRow = 12.0;
+// What a traversal costs beside the rows of its pool: entrances, copies, rescoring.
+inline constexpr double kEntered = 8'000.0;
 // Rows that a traversal compares for each entry of its pool.
 inline constexpr double kComparedPerEntry = 18.0;
+// Entries of the pool for each row that lies among the hits and does not pass.
+inline constexpr double kEntriesPerStray = 1.5;
+// A table that is smaller is traversed by kHnsw, whatever a scan would cost.
+inline constexpr std::size_t kSmallTable = 16'384;
 
 }  // namespace search_cost
 
@@ -34,14 +41,24 @@ inline double tail_cost(const SearchSize& size) noexcept {
   return static_cast<double>(size.tail) * search_cost::kGatheredRow;
 }
 
+// Entries of the pool, at most one a slot: with a filter more, by what lies among the
+// hits and does not pass. REQUIRES: matches > 0 unless selects_all.
+inline std::size_t pool_size(const SearchSize& size) noexcept {
+  auto breadth = static_cast<double>(size.breadth);
+  if (!size.selects_all) {
+    const auto strays = static_cast<double>(size.slots - size.matches);
+    breadth += search_cost::kEntriesPerStray * static_cast<double>(size.hits) * strays /
+               static_cast<double>(size.matches);
+  }
+  return static_cast<std::size_t>(std::min(breadth, static_cast<double>(size.slots)));
+}
+
 // A search of the graph, which meets a row that passes the more rarely the fewer pass.
+// REQUIRES: matches > 0 unless selects_all.
 inline double traversal_cost(const SearchSize& size) noexcept {
-  const auto slots = static_cast<double>(size.slots);
-  const auto matches = static_cast<double>(size.matches);
-  const double share = size.selects_all ? 1.0 : std::max(matches, 1.0) / slots;
-  const double breadth = static_cast<double>(size.breadth) / share;
-  return breadth * search_cost::kComparedPerEntry * search_cost::kTraversedRow +
-         tail_cost(size);
+  return static_cast<double>(pool_size(size)) * search_cost::kComparedPerEntry *
+             search_cost::kTraversedRow +
+         search_cost::kEntered + tail_cost(size);
 }
 
 // A scan of every row, or of the rows that pass where they are few.
@@ -52,21 +69,15 @@ inline double scan_cost(const SearchSize& size) noexcept {
                           : std::min(matches * search_cost::kGatheredRow, slots);
 }
 
-// Whether the graph is likely faster. kHnsw without a filter scans only where the tail
-// alone costs as much.
+// Whether the graph is likely faster. kHnsw without a filter traverses a small table
+// unless the tail alone costs as much as a scan.
 inline bool traversal_is_cheaper(const SearchSize& size, IndexKind kind) noexcept {
-  return kind == IndexKind::kHnsw && size.selects_all
-             ? tail_cost(size) < static_cast<double>(size.slots)
-             : traversal_cost(size) < scan_cost(size);
-}
-
-// Entries of the pool, at most one a slot. REQUIRES: matches > 0 unless selects_all.
-inline std::size_t pool_size(const SearchSize& size) noexcept {
-  auto breadth = static_cast<double>(size.breadth);
-  if (!size.selects_all) {
-    breadth *= static_cast<double>(size.slots) / static_cast<double>(size.matches);
+  if (kind == IndexKind::kHnsw && size.selects_all &&
+      size.slots < search_cost::kSmallTable) {
+    return tail_cost(size) < static_cast<double>(size.slots);
   }
-  return static_cast<std::size_t>(std::min(breadth, static_cast<double>(size.slots)));
+  if (!size.selects_all && size.matches == 0) return false;
+  return traversal_cost(size) < scan_cost(size);
 }
 
 }  // namespace vecall

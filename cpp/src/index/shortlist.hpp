@@ -102,6 +102,20 @@ class Shortlist {
     if (slots_.size() >= tighten_at_) tighten();
   }
 
+  // Offers many at once, which is faster than one by one. `positions` is scratch.
+  void offer(const Slot* slots, const float* estimates, std::size_t count,
+             std::vector<std::uint32_t>& positions) {
+    raise_floor(estimates, count);
+    positions.resize(std::max(positions.size(), count));
+    const std::size_t found =
+        kernels::active().at_least(estimates, count, floor_, positions.data());
+    for (std::size_t i = 0; i < found; ++i) {
+      slots_.push_back(slots[positions[i]]);
+      estimates_.push_back(estimates[positions[i]]);
+    }
+    if (found > 0) is_settled_ = false;
+  }
+
   // Raises the floor to what the rows so far allow, so that kth() can be trusted.
   void settle() {
     if (!is_settled_) tighten();

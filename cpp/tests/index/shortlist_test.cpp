@@ -28,10 +28,16 @@ TEST_CASE("every row within the margin of the k-th best stays, few others do") {
       CAPTURE(count);
       list.begin(k, kError);
       std::vector<float> estimates;
+      std::vector<Slot> slots;
       for (Slot slot = 0; slot < count; ++slot) {
         estimates.push_back(std::clamp(normal(random), -1.0F, 1.0F));
-        list.offer(slot, estimates.back());
+        slots.push_back(slot);
       }
+      // The first half one by one, the others together.
+      const std::size_t half = count / 2;
+      for (std::size_t i = 0; i < half; ++i) list.offer(slots[i], estimates[i]);
+      std::vector<std::uint32_t> positions;
+      list.offer(slots.data() + half, estimates.data() + half, count - half, positions);
       list.settle();
       std::vector<float> sorted = estimates;
       std::sort(sorted.begin(), sorted.end(), std::greater<>());
