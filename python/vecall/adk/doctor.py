@@ -21,6 +21,7 @@ import google.adk
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.utils.yaml_utils import load_yaml_file
 
+from vecall import adk
 from vecall.adk.memory_service import (
     DATABASE_SCHEME,
     SCHEME,
@@ -46,10 +47,9 @@ _WRITING = set(
     "RememberTool VecallMemoryPlugin add_events_to_memory add_memory "
     "add_session_to_memory remember".split()
 )
-_OWN_TOOLS = set(
-    "ForgetMemoryTool RememberTool ExpandSessionTool UpdateMemoryTool forget_memory "
-    "remember expand_session update_memory".split()
-) | {name for name in _READING if not name.endswith("_tool")}
+_OWN_TOOLS = {*adk.__all__} - set(
+    "VecallMemoryPlugin VecallMemoryService entry register".split()
+)
 
 
 def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
