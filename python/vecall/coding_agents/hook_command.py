@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from vecall._core import ProcessEnd
 from vecall.clock import to_seconds
@@ -41,6 +41,7 @@ from vecall.coding_agents.transcript import (
     turns_of_payload,
 )
 from vecall.errors import InvalidArgumentError, VecallError
+from vecall.limits import Owner
 from vecall.prompts.render import counter, render
 from vecall.service.memory_service import MemoryService
 from vecall.system import open_private, process_age, replace, state_folder
@@ -243,20 +244,13 @@ _MOST_OF_A_PROFILE = 20
 _PAGE = 1_000
 
 
-class Owner(NamedTuple):
-    """Whose memories a hook reads and writes."""
-
-    app_name: str
-    user_id: str
-
-
 def profile(
     memory: MemoryService, owner: Owner, *, max_tokens: int, left: Callable[[], float]
 ) -> str:
     """Return a block of the newest preferences and decisions, read in time."""
     found: list[MemoryEntry] = []
     cursor: str | None = None
-    user = memory.sync.user(*owner)
+    user = memory.sync.user(**owner)
     while left() > 0.5:
         page = user.list(cursor=cursor, limit=_PAGE, filter=Filter(kind=PROFILE_KINDS))
         found += page
@@ -303,7 +297,7 @@ def retain(
         chunk = [_event_of_turn(turn) for turn in turns[at : at + _AT_ONCE]]
         try:
             added = memory.sync.add_events_to_memory(
-                **owner._asdict(), session_id=session_id, events=chunk
+                **owner, session_id=session_id, events=chunk
             )
         except InvalidArgumentError:
             refused += len(chunk)
@@ -406,7 +400,7 @@ def _recall_for_prompt(
     with _open_memory(options, read_only=True) as memory:
         preload = PreloadMemory(
             memory,
-            *_owner_of(payload, options),
+            **_owner_of(payload, options),
             max_entries=_MOST_RECALLED,
             max_tokens=options.max_tokens,
             min_confidence=UNSET if floor is None else floor,
@@ -457,4 +451,5 @@ def _open_memory(options: Options, *, read_only: bool) -> MemoryService:
 
 
 def _owner_of(payload: Payload, options: Options) -> Owner:
-    return Owner(options.app, options.user or project_user(payload.folder))
+    user = options.user or project_user(payload.folder)
+    return {"app_name": options.app, "user_id": user}
