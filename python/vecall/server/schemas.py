@@ -109,7 +109,7 @@ _CONDITIONS: Schema = {
     },
     "propertyNames": {
         "pattern": r"^(?!\$[A-Za-z])|"
-        r"^\$(and|or|not|timestamp|updated_at)(?![\s\S])",
+        r"^\$(and|or|not|timestamp|updated_at)(?![\s\S])"
     },
     "additionalProperties": _any_of(ref("Operand"), ref("Operators")),
     "minProperties": 1,
@@ -517,11 +517,7 @@ _SAYS = {
     503: "Busy or not available; come again.",
     507: "The disk is full.",
 }
-_HEADERS = {
-    401: "WWW-Authenticate",
-    429: "Retry-After",
-    503: "Retry-After",
-}
+_HEADERS = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
 
 
 def openapi(operations: Sequence[Operation], shared: dict[str, Schema]) -> Schema:

@@ -305,12 +305,9 @@ class TokenFile:
         if abs(now - self._saved.get(id_, 0.0)) < _SAVED_EVERY_S:
             return
         if self._saver is None or not self._saver.is_alive():  # as after a fork
-            self._saver = threading.Thread(target=self._save_soon, daemon=True)
+            self._saver = threading.Timer(_COLLECTED_S, self.save_uses)
+            self._saver.daemon = True
             self._saver.start()
-
-    def _save_soon(self) -> None:
-        time.sleep(_COLLECTED_S)
-        self.save_uses()
 
     def save_uses(self) -> None:
         """Write when tokens were last used, unless the folder cannot be written."""
