@@ -285,10 +285,7 @@ class ListMemories(_DeskTool):
             check_name(cursor, "after", self._limits)
         try:
             page = await memory.list_memories(
-                **self._owner,
-                state=given["state"],
-                cursor=cursor,
-                limit=given["limit"],
+                **self._owner, state=given["state"], cursor=cursor, limit=given["limit"]
             )
         except NotFoundError:
             msg = "after: this user has no such memory any more; begin again without it"
@@ -443,10 +440,6 @@ TEMPLATES = [
     )
 ]
 """The resources with an id in their URI."""
-
-
-def _time_of(entry: MemoryEntry) -> float:
-    return entry.timestamp or entry.created_at or 0.0
 
 
 INVALID_PARAMS = -32602
@@ -618,10 +611,7 @@ class Answers:
 
         def read(cursor: str | None, limit: int) -> Awaitable[Page[MemoryEntry]]:
             page: Awaitable[Page[MemoryEntry]] = desk.memory.list_memories(
-                **desk.owner,
-                cursor=cursor,
-                limit=limit,
-                filter=condition or None,
+                **desk.owner, cursor=cursor, limit=limit, filter=condition or None
             )
             return page
 
@@ -630,7 +620,7 @@ class Answers:
         async for page in in_pages(read, min(_PAGE, desk.limits.max_top_k)):
             for each in page:
                 number += 1
-                item = (_time_of(each), number, each)
+                item = (output.time_of(each) or 0.0, number, each)
                 push = heapq.heappush if len(newest) < _COUNT else heapq.heappushpop
                 push(newest, item)
         return [entry for *_, entry in sorted(newest, reverse=True)]
