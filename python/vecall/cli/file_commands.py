@@ -554,7 +554,9 @@ def _print_report(options: argparse.Namespace, report: imports.ImportReport) -> 
         if report.items:
             summary += f", {ui.counted(report.items, 'item')}"
         if report.left_out:
-            summary += f", left out: {cli.counted_reasons(report.left_out)}"
+            reasons = sorted(report.left_out.items())
+            counts = ", ".join(f"{count:,} {reason}" for reason, count in reasons)
+            summary += f", left out: {counts}".replace("_", " ")
         records = ui.counted(report.records, "record")
         print(f"{summary}, from {records} in {report.seconds:.2f} s ({rate:,.0f}/s)")
     if +report.fields:
@@ -586,17 +588,9 @@ def _found_cells(found: imports.Found) -> list[str]:
 
 
 def _report_facts(report: imports.ImportReport) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "formats": dict(report.formats),
-        "memories": report.memories,
-        "new": report.new,
-        "known": report.known,
-        "items": report.items,
-        "left_out": dict(report.left_out),
-        "fields_left_out": dict(report.fields),
-        "records": report.records,
-        "seconds": report.seconds,
-    }
+    names = "formats memories new known items left_out records seconds".split()
+    facts = {name: getattr(report, name) for name in names}
+    facts["fields_left_out"] = report.fields
     for kind, each in report.kinds.items():
         facts[kind] = {"count": each.count, "first": each.first, "last": each.last}
     return facts

@@ -327,29 +327,19 @@ def _exit_process(*_: object) -> NoReturn:
 _NAME = "memory"
 
 
-# Where to paste them, the key of the servers, and more of one; without a key, a shell.
-CLIENTS: dict[str, tuple[str, str, dict[str, str]]] = {
+# Where to paste them, and the key of the servers; without a key, a shell.
+CLIENTS = {
     "claude-desktop": (
         "claude_desktop_config.json, from Settings, Developer, Edit Config",
         "mcpServers",
-        {},
     ),
-    "claude-code": ("a shell", "", {}),
-    "cursor": (
-        "~/.cursor/mcp.json, or .cursor/mcp.json of a project",
-        "mcpServers",
-        {},
-    ),
+    "claude-code": ("a shell", ""),
+    "cursor": ("~/.cursor/mcp.json, or .cursor/mcp.json of a project", "mcpServers"),
     "vscode": (
         ".vscode/mcp.json, or the file of the command MCP: Open User Configuration",
         "servers",
-        {"type": "stdio"},
     ),
-    "zed": (
-        "settings.json, from the command zed: open settings",
-        "context_servers",
-        {},
-    ),
+    "zed": ("settings.json, from the command zed: open settings", "context_servers"),
 }
 """The clients, by the name on the command line."""
 
@@ -377,8 +367,9 @@ _SILENT = ("mcp", "asyncio")
 def _run_mcp(options: argparse.Namespace) -> int:
     """Serve until the client ends the input, or until SIGTERM or SIGINT."""
     if options.config is not None:
-        where, key, more = CLIENTS[options.config]
+        where, key = CLIENTS[options.config]
         line = _mcp_server_command(options)
+        more = {"type": "stdio"} if options.config == "vscode" else {}
         server = {**more, "command": line[0], "args": line[1:]}
         settings = {key: {_NAME: server}}
         shown = json.dumps(settings, indent=2, ensure_ascii=False)
