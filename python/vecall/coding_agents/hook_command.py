@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 
 from vecall._core import ProcessEnd
 from vecall.clock import to_seconds
+from vecall.coding_agents import transcript as transcripts
 from vecall.coding_agents.options import (
     MARK,
     Options,
@@ -32,14 +33,7 @@ from vecall.coding_agents.options import (
     options_of,
     project_user,
 )
-from vecall.coding_agents.transcript import (
-    TranscriptError,
-    Turn,
-    find_transcript,
-    prompt_of_payload,
-    read_turns,
-    turns_of_payload,
-)
+from vecall.coding_agents.transcript import PayloadError
 from vecall.errors import InvalidArgumentError, VecallError
 from vecall.limits import Owner
 from vecall.prompts.render import counter, render
@@ -53,10 +47,6 @@ _SESSION = ("session_id", "conversation_id", "sessionId")
 _COPILOT = "copilot-cli"
 
 
-class PayloadError(ValueError):
-    """The input of a hook is not usable; the message has no text of the user."""
-
-
 @dataclass(frozen=True, slots=True)
 class Payload:
     """The input of a hook, the same for all agents."""
@@ -66,7 +56,7 @@ class Payload:
     folder: str  # in which the agent works
     prompt: str  # "" for other events
     transcript: str | None  # its path
-    turns: list[Turn] = field(default_factory=list)  # of the input itself
+    turns: list[transcripts.Turn] = field(default_factory=list)  # of the input itself
     sent: str | None = None  # the prompt as the model gets it, if the hook replaces it
 
 
@@ -94,10 +84,10 @@ def read_payload(file: int) -> Payload:
             filter(None, (_text_in(fields, name) for name in _SESSION)), None
         ),
         folder=_folder_of(fields),
-        prompt=prompt_of_payload(fields),
+        prompt=transcripts.prompt_of_payload(fields),
         transcript=_text_in(fields, "transcript_path")
         or _text_in(fields, "transcriptPath"),
-        turns=turns_of_payload(fields),
+        turns=transcripts.turns_of_payload(fields),
         sent=_text_in(fields, "transformedPrompt"),
     )
 
@@ -286,7 +276,7 @@ def retain(
     memory: MemoryService,
     owner: Owner,
     session_id: str,
-    turns: Sequence[Turn],
+    turns: Sequence[transcripts.Turn],
     left: Callable[[], float],
 ) -> tuple[int, int]:
     """Upsert turns, 256 at once; return how many were refused, and are left."""
@@ -306,7 +296,7 @@ def retain(
     return refused, 0
 
 
-def _event_of_turn(turn: Turn) -> Event:
+def _event_of_turn(turn: transcripts.Turn) -> Event:
     seconds = None
     with suppress(ValueError):  # not a time
         if turn.timestamp is not None:
@@ -350,7 +340,7 @@ def main(arguments: Sequence[str]) -> int:
         write_line(verb, "wrong arguments: see vecall hook --help")
         with suppress(OSError, AttributeError, ValueError):
             sys.stderr.write(f"vecall hook: {error}\n")
-    except (PayloadError, TranscriptError) as error:
+    except PayloadError as error:
         write_line(verb, str(error))
     except BaseException as error:
         write_line(verb, reason(error))
@@ -425,11 +415,11 @@ def _retain_transcript(
 ) -> str:
     turns, unread, path = payload.turns, 0, None
     if not turns:
-        path = find_transcript(payload.transcript, payload.session_id)
+        path = transcripts.find_transcript(payload.transcript, payload.session_id)
     if (path is None and not turns) or payload.session_id is None:
         raise PayloadError("the input names no session with a transcript")
     if path is not None:
-        turns, unread = read_turns(path, left)
+        turns, unread = transcripts.read_turns(path, left)
     if unread:
         write_line("retain", f"{unread} bytes of the transcript were not read")
     if not turns:
