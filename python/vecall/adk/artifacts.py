@@ -185,11 +185,7 @@ class SavedArtifacts:
     """The artifacts of a session that are not stored as memories yet."""
 
     def __init__(
-        self,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        to_text: ArtifactText | None,
+        self, app_name: str, user_id: str, session_id: str, to_text: ArtifactText | None
     ) -> None:
         """Create the object without artifacts; without `to_text` it notes none."""
         self._user: dict[str, Any] = {"app_name": app_name, "user_id": user_id}

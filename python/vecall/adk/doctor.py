@@ -21,6 +21,7 @@ import google.adk
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.utils.yaml_utils import load_yaml_file
 
+from vecall import adk
 from vecall.adk.memory_service import (
     DATABASE_SCHEME,
     SCHEME,
@@ -46,10 +47,9 @@ _WRITING = set(
     "RememberTool VecallMemoryPlugin add_events_to_memory add_memory "
     "add_session_to_memory remember".split()
 )
-_OWN_TOOLS = set(
-    "ForgetMemoryTool RememberTool ExpandSessionTool UpdateMemoryTool forget_memory "
-    "remember expand_session update_memory".split()
-) | {name for name in _READING if not name.endswith("_tool")}
+_OWN_TOOLS = {*adk.__all__} - set(
+    "VecallMemoryPlugin VecallMemoryService entry register".split()
+)
 
 
 def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
@@ -186,7 +186,11 @@ def _uri_findings(folder: Path, uri: str | None) -> Iterator[Finding]:
         yield Finding("error", "uri", str(error))
         return
     if uri.startswith(f"{DATABASE_SCHEME}:"):
-        yield from _database_findings(str(path))
+        try:
+            yield Finding("ok", "uri", public_url(str(path)))
+            yield from examine_storage(str(path))
+        except (VecallError, ImportError) as error:
+            yield Finding("error", "uri", str(error).removeprefix("path: "))
     elif not isinstance(path, Path):
         yield Finding("warning", "uri", "nothing outlives the process")
     elif path.is_file():
@@ -198,14 +202,6 @@ def _uri_findings(folder: Path, uri: str | None) -> Iterator[Finding]:
         yield Finding("error", "uri", f"{path}: is not there, and read_only makes none")
     else:
         yield Finding("note", "uri", f"{path} will be made at the first start")
-
-
-def _database_findings(url: str) -> Iterator[Finding]:
-    try:
-        yield Finding("ok", "uri", public_url(url))
-        yield from examine_storage(url)
-    except (VecallError, ImportError) as error:
-        yield Finding("error", "uri", str(error).removeprefix("path: "))
 
 
 def _other_uri_finding(folder: Path, uri: str) -> Finding:

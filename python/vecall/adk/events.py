@@ -140,11 +140,9 @@ def to_event(event: object) -> dict[str, Any]:
     for name in ("id", "author"):
         value = get_field(event, name)
         fields[name] = value if isinstance(value, str) and value else None
-    role = get_field(message, "role")
-    if isinstance(role, str):
-        fields["role"] = role  # of a chat message; it tells who said it
-    if isinstance(get_field(message, "type"), str):
-        fields["type"] = get_field(message, "type")
+    for name in ("role", "type"):  # of a chat message; they tell who said it
+        if isinstance(value := get_field(message, name), str):
+            fields[name] = value
     if speaker_of(message).program is not None:
         for name in _OF_PROGRAMS:
             if (value := get_field(message, name)) is not None:

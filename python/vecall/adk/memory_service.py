@@ -94,7 +94,7 @@ def parse_uri(
 def _parse_database_uri(uri: str) -> tuple[str, dict[str, Any]]:
     address, _, query = uri.removeprefix("vecall+").partition("?")
     parts = [part for part in query.split("&") if part]
-    ours = [part for part in parts if part.partition("=")[0] in _FROM_TEXT]
+    ours = [part for part in parts if part.partition("=")[0] in _OPTIONS]
     rest = [part for part in parts if part not in ours]
     url = f"{address}?{'&'.join(rest)}" if rest else address
     return url, _options_from_texts(parse_qsl("&".join(ours), keep_blank_values=True))
@@ -104,11 +104,11 @@ def _options_from_texts(options: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Return the options of a service, converted from texts."""
     chosen: dict[str, Any] = {}
     for key, text in options:
-        if key not in _FROM_TEXT or key in chosen:
-            msg = f"uri: the options are {', '.join(_FROM_TEXT)}, each once"
+        if key not in _OPTIONS or key in chosen:
+            msg = f"uri: the options are {', '.join(_OPTIONS)}, each once"
             raise ConfigError(msg)
         try:
-            chosen[key] = _FROM_TEXT[key](text)
+            chosen[key] = _OPTIONS[key][0](text)
         except (KeyError, ValueError):
             raise ConfigError(f"uri: the value of {key} cannot be read") from None
     return chosen
@@ -120,30 +120,18 @@ def with_uri_options(
     """Return the options of a service; those of a URI override them by field."""
     merged = dict(options)
     for key, value in from_uri.items():
-        group, name = _GROUPED.get(key, ("", key))
+        group, _, field = _OPTIONS[key][1].rpartition(".")
         if not group:
-            merged[key] = value
+            merged[field] = value
             continue
-        given = merged.get(group)
-        if given is None:
-            merged[group] = _GROUPS[group](**{name: value})
-        elif isinstance(given, _GROUPS[group]):
-            merged[group] = replace(given, **{name: value})
+        kind = _GROUPS[group]
+        given = kind() if merged.get(group) is None else merged[group]
+        if isinstance(given, kind):
+            merged[group] = replace(given, **{field: value})
     return merged
 
 
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}.__getitem__
-
-_GROUPED = {
-    "authors": ("search", "authors"),
-    "durability": ("storage", "durability"),
-    "history_ttl": ("writes", "history_ttl"),
-    "include": ("writes", "include"),
-    "max_staleness": ("storage", "max_staleness"),
-    "memory_budget": ("storage", "cache_bytes"),
-    "min_score": ("search", "min_similarity"),
-}
-"""The keys that are fields of a group of options, with group and field."""
 
 _GROUPS: dict[str, type[Any]] = {
     "search": SearchOptions,
@@ -151,22 +139,29 @@ _GROUPS: dict[str, type[Any]] = {
     "writes": WritePolicy,
 }
 
-_FROM_TEXT: dict[str, Callable[[str], Any]] = {
-    "authors": lambda text: tuple(text.split(",")) if text else (),
-    "durability": str,
-    "embedder": str,
-    "history_ttl": lambda text: f"{text.removesuffix('s')}s",
-    "include": lambda text: tuple(text.split(",")),
-    "max_staleness": float,
-    "memory_budget": int,
-    "min_confidence": float,
-    "min_score": float,
-    "read_only": _SWITCH,
-    "scores": _SWITCH,
-    "top_k": int,
-    "trigger": trigger_from_text,
-    "ttl": lambda text: f"{text.removesuffix('s')}s",
+
+def _seconds(text: str) -> str:
+    return f"{text.removesuffix('s')}s"
+
+
+_OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "authors": (lambda text: tuple(text.split(",")) if text else (), "search.authors"),
+    "durability": (str, "storage.durability"),
+    "embedder": (str, "embedder"),
+    "history_ttl": (_seconds, "writes.history_ttl"),
+    "include": (lambda text: tuple(text.split(",")), "writes.include"),
+    "max_staleness": (float, "storage.max_staleness"),
+    "memory_budget": (int, "storage.cache_bytes"),
+    "min_confidence": (float, "min_confidence"),
+    "min_score": (float, "search.min_similarity"),
+    "read_only": (_SWITCH, "read_only"),
+    "scores": (_SWITCH, "scores"),
+    "top_k": (int, "top_k"),
+    "trigger": (trigger_from_text, "trigger"),
+    "ttl": (_seconds, "ttl"),
 }
+"""By its name in a URI: how its text is read, and which option it is, after a dot of a
+group of options."""
 
 
 _INLINE_EVENTS = 64  # reading them blocks the event loop for about a millisecond

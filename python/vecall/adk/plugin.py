@@ -255,20 +255,16 @@ class VecallMemoryPlugin(BasePlugin):
         Args:
             invocation_context: The context, with the session and the memory service.
         """
-        service = invocation_context.memory_service
-        if isinstance(service, VecallMemoryService):
-            with self._lock:
-                self._running.pop(id(invocation_context), None)
-            self._submit(self._follow(service, invocation_context))
+        with self._lock:
+            self._running.pop(id(invocation_context), None)
+        self._record_run(invocation_context)
 
     def _record_end(self, run: int) -> None:
         """Record a run that has ended without a word, if it has."""
         with self._lock:
             context = self._running.pop(run, None)
         if context is not None:
-            service = context.memory_service
-            assert isinstance(service, VecallMemoryService)
-            self._submit(self._follow(service, context))
+            self._record_run(context)
 
     async def on_run_error_callback(
         self,
@@ -314,10 +310,11 @@ class VecallMemoryPlugin(BasePlugin):
         """Flush. The plugin can be used again."""
         await self.flush()
 
-    def _follow(
-        self, service: VecallMemoryService, context: InvocationContext
-    ) -> SessionTracker:
-        session = context.session
+    def _record_run(self, context: InvocationContext) -> None:
+        """Queue the session of a run, if it is remembered by vecall."""
+        service, session = context.memory_service, context.session
+        if not isinstance(service, VecallMemoryService):
+            return
         key = (session.app_name, session.user_id, session.id)
         place = (id(service), key)
         with self._lock:
@@ -332,7 +329,7 @@ class VecallMemoryPlugin(BasePlugin):
                 items = self._followed.items()
                 stored = (key for key, each in items if not each.has_more())
                 del self._followed[next(stored, next(iter(self._followed)))]
-        return followed
+        self._submit(followed)
 
     def _holds_too_much(self) -> bool:
         events = sum(len(each.session.events) for each in self._followed.values())

@@ -21,15 +21,6 @@ from vecall import tools
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.errors import ConfigError, MemoryNotConfiguredError
 from vecall.limits import Limits
-from vecall.tools import (
-    DEFAULT_MAX_TOKENS,
-    MemoryTool,
-    OnMissing,
-    Placement,
-    PreloadFormat,
-    ShownMemories,
-    UnaskedFloor,
-)
 from vecall.types import UNSET, Filter, FilterLike
 
 # A placeholder for a memory service, to check the options of a tool; `dict` takes all
@@ -43,21 +34,21 @@ _log = logging.getLogger("vecall")
 
 
 # Memories shown in recent turns, by memory service of another class than vecall's.
-_turns: WeakKeyDictionary[object, ShownMemories] = WeakKeyDictionary()
+_turns: WeakKeyDictionary[object, tools.ShownMemories] = WeakKeyDictionary()
 
 
-def _turns_of(service: object) -> ShownMemories:
+def _turns_of(service: object) -> tools.ShownMemories:
     try:
-        return _turns.setdefault(service, ShownMemories())
+        return _turns.setdefault(service, tools.ShownMemories())
     except TypeError:  # not weakly referenceable, or not hashable
-        return ShownMemories()
+        return tools.ShownMemories()
 
 
 class ToolCaller(NamedTuple):
     """The user, the memory and the turn of an invocation."""
 
     memory: Any  # the `vecall.MemoryService`, or one of another class
-    turns: ShownMemories  # the memories shown in recent turns
+    turns: tools.ShownMemories  # the memories shown in recent turns
     user: tuple[str, str]  # app and user id
     turn: Hashable  # unique among the turns of the user
     agent: str  # only its requests contain its blocks
@@ -75,13 +66,13 @@ class VecallTool(BaseTool):
 
     def __init__(
         self,
-        make: Callable[..., MemoryTool],
+        make: Callable[..., tools.MemoryTool],
         memory: BaseMemoryService | None,
         options: Mapping[str, Any],
-        on_missing: OnMissing = "error",
+        on_missing: tools.OnMissing = "error",
     ) -> None:
         """Check the options, and copy name and description."""
-        if on_missing not in get_args(OnMissing):
+        if on_missing not in get_args(tools.OnMissing):
             raise ConfigError('on_missing: must be "error" or "empty"')
         unbound = make(_UNBOUND, "app", "user", **options)
         super().__init__(name=unbound.name, description=unbound.description)
@@ -121,7 +112,7 @@ class VecallTool(BaseTool):
             _log.warning("%s has no memory service and finds nothing", self.name)
         return copy.deepcopy(self._without_memory)
 
-    def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
+    def bound(self, asking: ToolCaller, **more: Any) -> tools.MemoryTool:
         """Return the tool, bound to the caller, who must have a memory service."""
         if asking.memory is None:
             msg = f"{self.name}: the Runner has no memory_service"
@@ -146,7 +137,7 @@ class VecallTool(BaseTool):
 class _RecallingTool(VecallTool):
     """Shows a memory once in an invocation; the service has a filter by default."""
 
-    def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
+    def bound(self, asking: ToolCaller, **more: Any) -> tools.MemoryTool:
         if self._options.get("filter") is None:
             more["filter"] = asking.filter
         return super().bound(asking, turns=asking.turns, **more)
@@ -187,10 +178,10 @@ class PreloadMemoryTool(_RecallingTool):
         self,
         *,
         max_entries: int = 5,
-        max_tokens: int | None = DEFAULT_MAX_TOKENS,
-        min_confidence: UnaskedFloor = UNSET,
-        format: PreloadFormat = "past_conversations",
-        placement: Placement = "user",
+        max_tokens: int | None = tools.DEFAULT_MAX_TOKENS,
+        min_confidence: tools.UnaskedFloor = UNSET,
+        format: tools.PreloadFormat = "past_conversations",
+        placement: tools.Placement = "user",
         scores: bool = False,
         secret: bytes | str | None = None,
         count_tokens: Callable[[str], int] | None = None,
@@ -270,7 +261,7 @@ class LoadMemoryTool(_RecallingTool):
         *,
         max_entries: int = 5,
         memory: BaseMemoryService | None = None,
-        on_missing: OnMissing = "error",
+        on_missing: tools.OnMissing = "error",
         **look: Any,
     ) -> None:
         """Check the options."""
@@ -296,7 +287,7 @@ class RecallMemoryTool(_RecallingTool):
         *,
         max_limit: int = 20,
         memory: BaseMemoryService | None = None,
-        on_missing: OnMissing = "error",
+        on_missing: tools.OnMissing = "error",
         **look: Any,
     ) -> None:
         """Check the options."""
@@ -322,7 +313,7 @@ class ExpandSessionTool(VecallTool):
         self,
         *,
         memory: BaseMemoryService | None = None,
-        on_missing: OnMissing = "error",
+        on_missing: tools.OnMissing = "error",
         **look: Any,
     ) -> None:
         """Check the options."""
@@ -339,12 +330,12 @@ class _WritingTool(VecallTool):
         *,
         trust: str = "unknown",
         memory: BaseMemoryService | None = None,
-        on_missing: OnMissing = "error",
+        on_missing: tools.OnMissing = "error",
     ) -> None:
         """Check the trust."""
         super().__init__(self._tool, memory, {"trust": trust}, on_missing)
 
-    def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
+    def bound(self, asking: ToolCaller, **more: Any) -> tools.MemoryTool:
         if not isinstance(asking.memory, vecall.BaseMemoryService | None):
             msg = f"{self.name}: the Runner's memory_service is no VecallMemoryService"
             raise ConfigError(msg)
@@ -407,7 +398,7 @@ class ForgetMemoryTool(VecallTool):
         max_entries: int = 5,
         ask_user: bool = False,
         memory: BaseMemoryService | None = None,
-        on_missing: OnMissing = "error",
+        on_missing: tools.OnMissing = "error",
         **look: Any,
     ) -> None:
         """Check the options."""

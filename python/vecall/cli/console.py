@@ -19,17 +19,8 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, TextIO, cast
 
+from vecall import errors
 from vecall.clock import to_datetime
-from vecall.errors import (
-    BusyError,
-    ConfigError,
-    CorruptFileError,
-    EmbedderError,
-    IncompatibleFileError,
-    StorageError,
-    StorageFullError,
-    VecallError,
-)
 from vecall.store import Finding
 from vecall.text import strip_invisible
 from vecall.types import MemoryEntry, Revision
@@ -120,11 +111,11 @@ def clean_output() -> Iterator[None]:
 
 
 _OF_A_FILE = (
-    BusyError,
-    CorruptFileError,
-    IncompatibleFileError,
-    StorageError,
-    StorageFullError,
+    errors.BusyError,
+    errors.CorruptFileError,
+    errors.IncompatibleFileError,
+    errors.StorageError,
+    errors.StorageFullError,
 )
 _DEBUG = "VECALL_DEBUG"
 
@@ -134,7 +125,7 @@ def naming(path: object) -> Iterator[None]:
     """Add the typed path to errors about the file that this block raises."""
     try:
         yield
-    except VecallError as error:
+    except errors.VecallError as error:
         message, typed = str(error), one_line(path)
         if message.startswith("path: "):
             message = f"{typed}: {message.removeprefix('path: ')}"
@@ -155,7 +146,7 @@ def note(told: object) -> None:
 def report(error: BaseException, *, debug: bool) -> None:
     """Print an error on standard error; with `debug` also its causes."""
     message = str(error)
-    if isinstance(error, OSError) and not isinstance(error, VecallError):
+    if isinstance(error, OSError) and not isinstance(error, errors.VecallError):
         message = f"{error.filename}: {error.strerror}" if error.filename else message
     note(message)
     causes = list(_error_causes(error))
@@ -164,7 +155,7 @@ def report(error: BaseException, *, debug: bool) -> None:
             print("caused by", file=sys.stderr)
             lines = traceback.format_exception(cause, chain=False)
             print("".join(lines).rstrip(), file=sys.stderr)
-    elif causes and isinstance(error, EmbedderError):
+    elif causes and isinstance(error, errors.EmbedderError):
         note(f"{_DEBUG}=1 or --debug shows the cause")
 
 
@@ -433,7 +424,9 @@ def confirmed(options: argparse.Namespace, question: str) -> bool:
     if options.yes:
         return True
     if not sys.stdin.isatty():
-        raise ConfigError("--yes: is required when standard input is not a terminal")
+        raise errors.ConfigError(
+            "--yes: is required when standard input is not a terminal"
+        )
     print(f"{question} [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -14,39 +14,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from vecall import store
 from vecall.cli import console as ui
 from vecall.cli import options as cli
 from vecall.clock import to_datetime
 from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError, VecallError
+from vecall.importing import import_job as imports
 from vecall.importing.documents import EXPORTS, NOT_HELD, export_file
-from vecall.importing.import_job import (
-    EXPORT_HEADER,
-    FORMATS,
-    Found,
-    ImportJob,
-    ImportReport,
-    checked_columns,
-    sources,
-)
 from vecall.importing.sources import Source, Tally
 from vecall.index.partition_cache import examine_storage, require_whole
 from vecall.service.memory_service import MemoryService
-from vecall.store import (
-    CopyReport,
-    Salvage,
-    copy_storage,
-    file_facts,
-    initialize_database,
-    keep_backups,
-    migrate_database,
-    public_url,
-    recover,
-    repair,
-    require_unrelated,
-    reset_clock,
-    restore_backup,
-)
 from vecall.types import Imported
 from vecall.validation import is_database_url
 
@@ -57,7 +35,7 @@ command.add_group("""pg: set up and check a PostgreSQL database
     or in a file of passwords (PGPASSFILE).""")
 
 
-def recovered(found: Salvage, target: str) -> list[str]:
+def recovered(found: store.Salvage, target: str) -> list[str]:
     """Return what a recovery did; items only if the file has any."""
     memories = ui.counted(found.saved, "memory")
     done = [f"{memories} saved to {target}, {found.lost} lost"]
@@ -84,46 +62,38 @@ def recovered(found: Salvage, target: str) -> list[str]:
       file
     @path @json""")
 def _run_doctor(options: argparse.Namespace) -> int:
+    changes = options.fix or options.reset_clock or options.recover is not None
     if options.agents is not None:
-        return _run_doctor_of_agents(options)
+        if changes:
+            raise ConfigError(
+                "--agents: changes nothing, so it goes without --fix, --recover and "
+                "--reset-clock"
+            )
+        from vecall.adk.doctor import examine_agents
+
+        uri: str | None = options.memory_service_uri
+        return ui.print_findings(options, [], examine_agents(options.agents, uri))
     if is_database_url(options.path):
-        return _run_doctor_of_database(options)
+        if changes:
+            cli.refuse_database(
+                options.path,
+                "--fix, --recover and --reset-clock are for files; restore a backup",
+            )
+        options.url = options.path
+        return _run_database_doctor(options)
     path = Path(options.path)
     cli.require_file(options.path)
     done: list[str] = []
     if options.recover is not None:
         with ui.naming(options.recover):
-            done = recovered(recover(path, options.recover), options.recover)
+            done = recovered(store.recover(path, options.recover), options.recover)
     elif options.fix:
         with ui.naming(path):
-            done = repair(path)
+            done = store.repair(path)
     if options.reset_clock:
         with ui.naming(path):
-            done += reset_clock(path)
+            done += store.reset_clock(path)
     return ui.print_findings(options, done, examine_storage(path))
-
-
-def _run_doctor_of_database(options: argparse.Namespace) -> int:
-    """Do what `vecall pg doctor` does."""
-    if options.fix or options.reset_clock or options.recover is not None:
-        cli.refuse_database(
-            options.path,
-            "--fix, --recover and --reset-clock are for files; restore a backup",
-        )
-    options.url = options.path
-    return _run_database_doctor(options)
-
-
-def _run_doctor_of_agents(options: argparse.Namespace) -> int:
-    if options.fix or options.reset_clock or options.recover is not None:
-        raise ConfigError(
-            "--agents: changes nothing, so it goes without --fix, --recover and "
-            "--reset-clock"
-        )
-    from vecall.adk.doctor import examine_agents
-
-    uri: str | None = options.memory_service_uri
-    return ui.print_findings(options, [], examine_agents(options.agents, uri))
 
 
 def _megabytes(paths: Iterable[Path]) -> int:
@@ -163,7 +133,7 @@ def _run_backup(options: argparse.Namespace) -> int:
             backup(target)
         else:
             cli.make_folder(target, "target")
-            target, removed = keep_backups(
+            target, removed = store.keep_backups(
                 file, target, options.keep, backup, require_whole
             )
     facts = {"bytes": target.stat().st_size, "file": str(target), "removed": removed}
@@ -188,7 +158,9 @@ def _run_restore_backup(options: argparse.Namespace) -> int:
     backup, target = Path(options.backup), Path(options.target)
     cli.require_file(options.backup)
     with ui.naming(backup):  # the target is named in the message
-        aside = restore_backup(backup, target, require_whole, replacing=options.replace)
+        aside = store.restore_backup(
+            backup, target, require_whole, replacing=options.replace
+        )
     line = f"{backup} is now {target}"
     if aside is not None:
         line += f"; the file before is {aside}"
@@ -303,15 +275,15 @@ def _run_copy(options: argparse.Namespace) -> int:
     cli.require_file(options.source)
     progress = ui.Progress("copying users", after="the same command goes on")
 
-    def show(report: CopyReport) -> None:
+    def show(report: store.CopyReport) -> None:
         done = report.users + report.unchanged + report.different + report.hidden
         progress.at(done, total, done)
 
     with ui.naming(cli.shown_path(options.source)), progress:
         total = 0
         if not (is_database_url(options.source) or options.app or options.user):
-            total = int(file_facts(Path(options.source)).get("users", 0))
-        report = copy_storage(
+            total = int(store.file_facts(Path(options.source)).get("users", 0))
+        report = store.copy_storage(
             _path_or_url(options.source),
             _path_or_url(options.target),
             app=options.app,
@@ -331,7 +303,7 @@ def _path_or_url(path: str) -> Path | str:
     return path if is_database_url(path) else Path(path)
 
 
-def _print_copy_report(options: argparse.Namespace, report: CopyReport) -> None:
+def _print_copy_report(options: argparse.Namespace, report: store.CopyReport) -> None:
     verb = "would be copied" if options.dry_run else "copied and compared"
     print(
         f"{ui.counted(report.users, 'user')} {verb}: "
@@ -370,9 +342,9 @@ def _print_copy_report(options: argparse.Namespace, report: CopyReport) -> None:
     url URL  postgresql://user@host/database
     @json""")
 def _run_init(options: argparse.Namespace) -> int:
-    where = public_url(options.url)
+    where = store.public_url(options.url)
     with ui.naming(where):
-        initialize_database(options.url, login=options.login)
+        store.initialize_database(options.url, login=options.login)
     return ui.tell(options, {"url": where}, f"{where} is ready")
 
 
@@ -384,9 +356,9 @@ def _run_init(options: argparse.Namespace) -> int:
     url URL  postgresql://user@host/database
     @json""")
 def _run_migrate(options: argparse.Namespace) -> int:
-    where = public_url(options.url)
+    where = store.public_url(options.url)
     with ui.naming(where):
-        before, now = migrate_database(options.url)
+        before, now = store.migrate_database(options.url)
     done = "is at" if before == now else f"went from schema {before} to"
     return ui.tell(
         options, {"before": before, "now": now}, f"{where} {done} schema {now}"
@@ -401,21 +373,23 @@ def _run_migrate(options: argparse.Namespace) -> int:
     url URL  postgresql://user@host/database
     @json""")
 def _run_database_doctor(options: argparse.Namespace) -> int:
-    with ui.naming(public_url(options.url)):
+    with ui.naming(store.public_url(options.url)):
         findings = examine_storage(options.url)
     return ui.print_findings(options, [], findings)
 
 
 # `vecall import`: memories from the files of vecall and of other programs.
 
-_FORMATS = "\n".join(f"  {name:<14} {form.about}" for name, form in FORMATS.items())
+_FORMATS = "\n".join(
+    f"  {name:<14} {form.about}" for name, form in imports.FORMATS.items()
+)
 _IMPORT = f"""\
 import: add memories from files of other programs, chats, tables, documents
 Add memories from a file or a folder; a second time adds nothing.
 
 file file  a file or a folder; "-" is standard input
---from {{auto,{",".join(FORMATS)}}} FORMAT = auto  the format (default: recognised by
-  the content)
+--from {{auto,{",".join(imports.FORMATS)}}} FORMAT = auto  the format (default:
+  recognised by the content)
 --app APP  app_name of records without one
 --user USER  user_id of records without one
 --session SESSION  session of turns without one (default: the file's name)
@@ -448,13 +422,13 @@ def _run_import(options: argparse.Namespace) -> int:
     """Import the file; stop at a bad record and report its place."""
     options.format = vars(options)["from"]
     options.on_write = cli.import_function(options.on_write, "on-write")
-    report = ImportReport()
+    report = imports.ImportReport()
     with _open_sources(options, Tally(report.left_out, report.fields)) as given:
         first = next(given, None)
         if first is None:
             msg = f"{ui.one_line(options.file)}: there is no file of a known kind in it"
             raise ConfigError(msg)
-        if first.head.startswith(EXPORT_HEADER) and not options.dry_run:
+        if first.head.startswith(imports.EXPORT_HEADER) and not options.dry_run:
             return _import_export(options, first)
         return _import_records(options, chain([first], given), report)
 
@@ -464,7 +438,7 @@ def _open_sources(
     options: argparse.Namespace, tally: Tally
 ) -> Iterator[Iterator[Source]]:
     """Open the input; create no database."""
-    columns = checked_columns(options.map)
+    columns = imports.checked_columns(options.map)
     more: Any = {"tally": tally, "columns": columns, "session": options.session}
     if options.file == "-":
         yield iter([Source("standard input", sys.stdin.buffer, document="-", **more)])
@@ -474,8 +448,8 @@ def _open_sources(
         raise ConfigError(f"{options.file}: there is no such file")
     if not is_database_url(options.path) and path.is_file():
         with ui.naming(options.file):
-            require_unrelated(path, Path(options.path))
-    with closing(sources(path, options.file, options.format, **more)) as found:
+            store.require_unrelated(path, Path(options.path))
+    with closing(imports.sources(path, options.file, options.format, **more)) as found:
         yield found
 
 
@@ -534,7 +508,7 @@ class _CountingLines:
 
 
 def _import_records(
-    options: argparse.Namespace, given: Iterator[Source], report: ImportReport
+    options: argparse.Namespace, given: Iterator[Source], report: imports.ImportReport
 ) -> int:
     progress = ui.Progress("importing", 0)
     with ExitStack() as stack:
@@ -545,7 +519,7 @@ def _import_records(
             )
 
         opening = None if options.dry_run else memory
-        job = ImportJob(opening, options.app, options.user, report, progress.at)
+        job = imports.ImportJob(opening, options.app, options.user, report, progress.at)
         error: BaseException | None = None
         try:
             job.run(given, options.format)
@@ -567,7 +541,7 @@ def _import_records(
     return 1
 
 
-def _print_report(options: argparse.Namespace, report: ImportReport) -> None:
+def _print_report(options: argparse.Namespace, report: imports.ImportReport) -> None:
     if options.json:
         ui.print_json(_report_facts(report))
         return
@@ -580,7 +554,9 @@ def _print_report(options: argparse.Namespace, report: ImportReport) -> None:
         if report.items:
             summary += f", {ui.counted(report.items, 'item')}"
         if report.left_out:
-            summary += f", left out: {cli.counted_reasons(report.left_out)}"
+            reasons = sorted(report.left_out.items())
+            counts = ", ".join(f"{count:,} {reason}" for reason, count in reasons)
+            summary += f", left out: {counts}".replace("_", " ")
         records = ui.counted(report.records, "record")
         print(f"{summary}, from {records} in {report.seconds:.2f} s ({rate:,.0f}/s)")
     if +report.fields:
@@ -591,7 +567,7 @@ def _print_report(options: argparse.Namespace, report: ImportReport) -> None:
         print(f"invalid: {ui.one_line(example)}")
 
 
-def _print_kinds(report: ImportReport) -> None:
+def _print_kinds(report: imports.ImportReport) -> None:
     formats = ", ".join(report.formats)
     rows = [[kind, *_found_cells(each)] for kind, each in sorted(report.kinds.items())]
     for reason, count in sorted(report.left_out.items()):
@@ -603,7 +579,7 @@ def _print_kinds(report: ImportReport) -> None:
         print(f"fields of each {kind}: {names}")
 
 
-def _found_cells(found: Found) -> list[str]:
+def _found_cells(found: imports.Found) -> list[str]:
     times = [
         "" if each is None else to_datetime(each).strftime("%Y-%m-%d %H:%M")
         for each in (found.first, found.last)
@@ -611,18 +587,10 @@ def _found_cells(found: Found) -> list[str]:
     return [f"{found.count:,}", *times]
 
 
-def _report_facts(report: ImportReport) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "formats": dict(report.formats),
-        "memories": report.memories,
-        "new": report.new,
-        "known": report.known,
-        "items": report.items,
-        "left_out": dict(report.left_out),
-        "fields_left_out": dict(report.fields),
-        "records": report.records,
-        "seconds": report.seconds,
-    }
+def _report_facts(report: imports.ImportReport) -> dict[str, Any]:
+    names = "formats memories new known items left_out records seconds".split()
+    facts = {name: getattr(report, name) for name in names}
+    facts["fields_left_out"] = report.fields
     for kind, each in report.kinds.items():
         facts[kind] = {"count": each.count, "first": each.first, "last": each.last}
     return facts

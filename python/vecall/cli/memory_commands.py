@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import shlex
 import subprocess
@@ -347,7 +346,7 @@ def _run_consolidate(options: argparse.Namespace) -> int:
             with told.watching(lambda: counting.turns, done.folded):
                 done = consolidate(summarizer=counting, dry_run=False)
         if options.json:
-            ui.print_json(dataclasses.asdict(done))
+            ui.print_json(asdict(done))
             return 0
         if not options.yes:
             owner = memory.sync.user(app, user)
@@ -442,34 +441,29 @@ def _run_erase(options: argparse.Namespace) -> int:
     place = options.path if is_database else Path(options.path)
     with ui.naming(path):
         found, hidden, parts = names_of(place, user, options.app)
-    apps = [app for app in found if options.app in (None, app)]
-    if not (apps or hidden):
-        msg = f"user: the {'database' if is_database else 'file'} has no such user"
-        raise NotFoundError(msg)
-    where = [SHARED if app == SHARED_APP else app for app in apps]
-    where += [HIDDEN] * len(hidden)
-    named = ", ".join(map(ui.one_line, where))
-    question = f"Erase {ui.one_line(user)} in {named}? This cannot be undone."
-    if not ui.confirmed(options, question):
-        raise ConfigError("nothing was erased")
-    if hidden:
-        with ui.naming(path):
+        apps = [app for app in found if options.app in (None, app)]
+        if not (apps or hidden):
+            msg = f"user: the {'database' if is_database else 'file'} has no such user"
+            raise NotFoundError(msg)
+        where = [SHARED if app == SHARED_APP else app for app in apps]
+        where += [HIDDEN] * len(hidden)
+        named = ", ".join(map(ui.one_line, where))
+        question = f"Erase {ui.one_line(user)} in {named}? This cannot be undone."
+        if not ui.confirmed(options, question):
+            raise ConfigError("nothing was erased")
+        if hidden:
             forget_hidden(place, hidden)
-    writes = WritePolicy(scopes=Scopes(read=("shared",), write=("shared",)))
-    with (
-        ui.naming(path),
-        MemoryService(options.path, embedder="none", writes=writes) as memory,
-    ):
-        erased = 0
-        for app in apps:
-            # The shared scope belongs to the user; any app name selects it.
-            scope: Scope = "shared" if app == SHARED_APP else "user"
-            name = "any" if app == SHARED_APP else app
-            erased += memory.sync.delete_user(
-                app_name=name, user_id=user, forget=True, scope=scope
-            )
-        memory.sync.admin.purge()
-    with ui.naming(path):
+        writes = WritePolicy(scopes=Scopes(read=("shared",), write=("shared",)))
+        with MemoryService(options.path, embedder="none", writes=writes) as memory:
+            erased = 0
+            for app in apps:
+                # The shared scope belongs to the user; any app name selects it.
+                scope: Scope = "shared" if app == SHARED_APP else "user"
+                name = "any" if app == SHARED_APP else app
+                erased += memory.sync.delete_user(
+                    app_name=name, user_id=user, forget=True, scope=scope
+                )
+            memory.sync.admin.purge()
         places = name_traces(place, user, parts)
     _print_erase_report(options, where, erased, places)
     return int(bool(places) and len(apps) == len(found))

@@ -8,7 +8,6 @@ import os
 import re
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -442,12 +441,6 @@ def open_service(
         ) as memory,
     ):
         yield memory
-
-
-def counted_reasons(left_out: Counter[str]) -> str:
-    """Return a readable list of how many items were left out and why; "" if none."""
-    counts = [f"{count:,} {reason}" for reason, count in sorted(left_out.items())]
-    return ", ".join(counts).replace("_", " ")
 
 
 def parse_metadata(typed: str | None) -> dict[str, Any] | None:

@@ -22,15 +22,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 from vecall.cli import console as ui
 from vecall.cli import options as cli
 from vecall.clock import to_iso, to_seconds, ttl_seconds
+from vecall.coding_agents import install as agents
 from vecall.coding_agents.hook_command import main as run_hook
-from vecall.coding_agents.install import (
-    AGENTS,
-    Agent,
-    install,
-    installed_text,
-    uninstall,
-    vecall_command,
-)
 from vecall.coding_agents.options import (
     APP,
     DEFAULT,
@@ -334,29 +327,19 @@ def _exit_process(*_: object) -> NoReturn:
 _NAME = "memory"
 
 
-# Where to paste them, the key of the servers, and more of one; without a key, a shell.
-CLIENTS: dict[str, tuple[str, str, dict[str, str]]] = {
+# Where to paste them, and the key of the servers; without a key, a shell.
+CLIENTS = {
     "claude-desktop": (
         "claude_desktop_config.json, from Settings, Developer, Edit Config",
         "mcpServers",
-        {},
     ),
-    "claude-code": ("a shell", "", {}),
-    "cursor": (
-        "~/.cursor/mcp.json, or .cursor/mcp.json of a project",
-        "mcpServers",
-        {},
-    ),
+    "claude-code": ("a shell", ""),
+    "cursor": ("~/.cursor/mcp.json, or .cursor/mcp.json of a project", "mcpServers"),
     "vscode": (
         ".vscode/mcp.json, or the file of the command MCP: Open User Configuration",
         "servers",
-        {"type": "stdio"},
     ),
-    "zed": (
-        "settings.json, from the command zed: open settings",
-        "context_servers",
-        {},
-    ),
+    "zed": ("settings.json, from the command zed: open settings", "context_servers"),
 }
 """The clients, by the name on the command line."""
 
@@ -384,8 +367,9 @@ _SILENT = ("mcp", "asyncio")
 def _run_mcp(options: argparse.Namespace) -> int:
     """Serve until the client ends the input, or until SIGTERM or SIGINT."""
     if options.config is not None:
-        where, key, more = CLIENTS[options.config]
+        where, key = CLIENTS[options.config]
         line = _mcp_server_command(options)
+        more = {"type": "stdio"} if options.config == "vscode" else {}
         server = {**more, "command": line[0], "args": line[1:]}
         settings = {key: {_NAME: server}}
         shown = json.dumps(settings, indent=2, ensure_ascii=False)
@@ -425,7 +409,7 @@ def _run_mcp(options: argparse.Namespace) -> int:
 
 def _mcp_server_command(options: argparse.Namespace) -> list[str]:
     """Return the command for a client: paths absolute, only changed options."""
-    command = [*vecall_command(), "mcp"]
+    command = [*agents.vecall_command(), "mcp"]
     if options.path is not None:
         is_url = "://" in options.path
         path = options.path if is_url else str(Path(options.path).absolute())
@@ -509,7 +493,7 @@ def _run_given_hook(options: argparse.Namespace) -> int:
     Add hooks to the settings of a coding agent: it recalls and remembers without a tool
     call. An agent whose hooks cannot add to a prompt gets the server vecall mcp.
 
-    agent {{{",".join(AGENTS)}}}  the coding agent
+    agent {{{",".join(agents.AGENTS)}}}  the coding agent
     --settings FILE path  the agent's settings (default: those of the user)
     --print  print the hooks, and change nothing
     --uninstall  the same as vecall uninstall""",
@@ -518,13 +502,13 @@ def _run_given_hook(options: argparse.Namespace) -> int:
 def _run_install(options: argparse.Namespace) -> int:
     if options.uninstall:
         return _run_uninstall(options)
-    agent = AGENTS[options.agent]
+    agent = agents.AGENTS[options.agent]
     arguments = as_arguments(options, of_server=not agent.events)
-    hooks = agent.hooks(vecall_command(), arguments)
+    hooks = agent.hooks(agents.vecall_command(), arguments)
     if options.print:
-        print(installed_text(agent, hooks), end="")
+        print(agents.installed_text(agent, hooks), end="")
         return 0
-    changed = _change_settings(options, partial(install, hooks=hooks), "added")
+    changed = _change_settings(options, partial(agents.install, hooks=hooks), "added")
     if changed and agent.name == "codex":
         print("Codex asks you to trust new hooks: type /hooks in a session.")
     return 0
@@ -532,18 +516,18 @@ def _run_install(options: argparse.Namespace) -> int:
 
 @command(f"""uninstall: take memory out of a coding agent; the memories stay
 
-    agent {{{",".join(AGENTS)}}}  the coding agent
+    agent {{{",".join(agents.AGENTS)}}}  the coding agent
     --settings FILE path  the agent's settings (default: those of the user)""")
 def _run_uninstall(options: argparse.Namespace) -> int:
-    _change_settings(options, uninstall, "removed")
+    _change_settings(options, agents.uninstall, "removed")
     return 0
 
 
 def _change_settings(
-    options: argparse.Namespace, change: Callable[[Agent, Path], bool], done: str
+    options: argparse.Namespace, change: Callable[[agents.Agent, Path], bool], done: str
 ) -> bool:
     """Change the settings of an agent; say and return whether that was needed."""
-    agent = AGENTS[options.agent]
+    agent = agents.AGENTS[options.agent]
     path = options.settings or agent.settings()
     with ui.naming(path):
         try:

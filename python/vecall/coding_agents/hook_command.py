@@ -21,10 +21,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from vecall._core import ProcessEnd
 from vecall.clock import to_seconds
+from vecall.coding_agents import transcript as transcripts
 from vecall.coding_agents.options import (
     MARK,
     Options,
@@ -32,15 +33,9 @@ from vecall.coding_agents.options import (
     options_of,
     project_user,
 )
-from vecall.coding_agents.transcript import (
-    TranscriptError,
-    Turn,
-    find_transcript,
-    prompt_of_payload,
-    read_turns,
-    turns_of_payload,
-)
+from vecall.coding_agents.transcript import PayloadError
 from vecall.errors import InvalidArgumentError, VecallError
+from vecall.limits import Owner
 from vecall.prompts.render import counter, render
 from vecall.service.memory_service import MemoryService
 from vecall.system import open_private, process_age, replace, state_folder
@@ -52,10 +47,6 @@ _SESSION = ("session_id", "conversation_id", "sessionId")
 _COPILOT = "copilot-cli"
 
 
-class PayloadError(ValueError):
-    """The input of a hook is not usable; the message has no text of the user."""
-
-
 @dataclass(frozen=True, slots=True)
 class Payload:
     """The input of a hook, the same for all agents."""
@@ -65,7 +56,7 @@ class Payload:
     folder: str  # in which the agent works
     prompt: str  # "" for other events
     transcript: str | None  # its path
-    turns: list[Turn] = field(default_factory=list)  # of the input itself
+    turns: list[transcripts.Turn] = field(default_factory=list)  # of the input itself
     sent: str | None = None  # the prompt as the model gets it, if the hook replaces it
 
 
@@ -93,10 +84,10 @@ def read_payload(file: int) -> Payload:
             filter(None, (_text_in(fields, name) for name in _SESSION)), None
         ),
         folder=_folder_of(fields),
-        prompt=prompt_of_payload(fields),
+        prompt=transcripts.prompt_of_payload(fields),
         transcript=_text_in(fields, "transcript_path")
         or _text_in(fields, "transcriptPath"),
-        turns=turns_of_payload(fields),
+        turns=transcripts.turns_of_payload(fields),
         sent=_text_in(fields, "transformedPrompt"),
     )
 
@@ -243,20 +234,13 @@ _MOST_OF_A_PROFILE = 20
 _PAGE = 1_000
 
 
-class Owner(NamedTuple):
-    """Whose memories a hook reads and writes."""
-
-    app_name: str
-    user_id: str
-
-
 def profile(
     memory: MemoryService, owner: Owner, *, max_tokens: int, left: Callable[[], float]
 ) -> str:
     """Return a block of the newest preferences and decisions, read in time."""
     found: list[MemoryEntry] = []
     cursor: str | None = None
-    user = memory.sync.user(*owner)
+    user = memory.sync.user(**owner)
     while left() > 0.5:
         page = user.list(cursor=cursor, limit=_PAGE, filter=Filter(kind=PROFILE_KINDS))
         found += page
@@ -292,7 +276,7 @@ def retain(
     memory: MemoryService,
     owner: Owner,
     session_id: str,
-    turns: Sequence[Turn],
+    turns: Sequence[transcripts.Turn],
     left: Callable[[], float],
 ) -> tuple[int, int]:
     """Upsert turns, 256 at once; return how many were refused, and are left."""
@@ -303,7 +287,7 @@ def retain(
         chunk = [_event_of_turn(turn) for turn in turns[at : at + _AT_ONCE]]
         try:
             added = memory.sync.add_events_to_memory(
-                **owner._asdict(), session_id=session_id, events=chunk
+                **owner, session_id=session_id, events=chunk
             )
         except InvalidArgumentError:
             refused += len(chunk)
@@ -312,7 +296,7 @@ def retain(
     return refused, 0
 
 
-def _event_of_turn(turn: Turn) -> Event:
+def _event_of_turn(turn: transcripts.Turn) -> Event:
     seconds = None
     with suppress(ValueError):  # not a time
         if turn.timestamp is not None:
@@ -356,7 +340,7 @@ def main(arguments: Sequence[str]) -> int:
         write_line(verb, "wrong arguments: see vecall hook --help")
         with suppress(OSError, AttributeError, ValueError):
             sys.stderr.write(f"vecall hook: {error}\n")
-    except (PayloadError, TranscriptError) as error:
+    except PayloadError as error:
         write_line(verb, str(error))
     except BaseException as error:
         write_line(verb, reason(error))
@@ -406,7 +390,7 @@ def _recall_for_prompt(
     with _open_memory(options, read_only=True) as memory:
         preload = PreloadMemory(
             memory,
-            *_owner_of(payload, options),
+            **_owner_of(payload, options),
             max_entries=_MOST_RECALLED,
             max_tokens=options.max_tokens,
             min_confidence=UNSET if floor is None else floor,
@@ -431,11 +415,11 @@ def _retain_transcript(
 ) -> str:
     turns, unread, path = payload.turns, 0, None
     if not turns:
-        path = find_transcript(payload.transcript, payload.session_id)
+        path = transcripts.find_transcript(payload.transcript, payload.session_id)
     if (path is None and not turns) or payload.session_id is None:
         raise PayloadError("the input names no session with a transcript")
     if path is not None:
-        turns, unread = read_turns(path, left)
+        turns, unread = transcripts.read_turns(path, left)
     if unread:
         write_line("retain", f"{unread} bytes of the transcript were not read")
     if not turns:
@@ -457,4 +441,5 @@ def _open_memory(options: Options, *, read_only: bool) -> MemoryService:
 
 
 def _owner_of(payload: Payload, options: Options) -> Owner:
-    return Owner(options.app, options.user or project_user(payload.folder))
+    user = options.user or project_user(payload.folder)
+    return {"app_name": options.app, "user_id": user}

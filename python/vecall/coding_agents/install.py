@@ -21,16 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vecall import system
 from vecall.coding_agents.options import MARK
 from vecall.errors import ConfigError
-from vecall.system import (
-    lock_folder,
-    open_to_read,
-    replace,
-    shell_words,
-    silent_command,
-    sync_folder,
-)
 from vecall.text import lazy_pattern
 
 # numpy starts a thread for each core otherwise, which takes longer than a search.
@@ -79,11 +72,11 @@ class Agent:
         name, units = self.timeout
         for event, verb in self.events.items():
             seconds = _RETAIN_SECONDS if verb == "retain" else _PROMPT_SECONDS
-            line = shell_words([*command, "hook", verb, *arguments])
+            line = system.shell_words([*command, "hook", verb, *arguments])
             # The shell hides what Python says if it is interrupted while it starts, or
             # if vecall is no longer there.
             hook: dict[str, Any] = {
-                "command": f"{silent_command(line, _ONE_THREAD)} {MARK}",
+                "command": f"{system.silent_command(line, _ONE_THREAD)} {MARK}",
                 name: seconds * units,
                 **self.extra.get(event, {}),
             }
@@ -270,7 +263,7 @@ def _parsed_settings(text: str) -> Any:
 def _lock_settings_folder(folder: Path) -> Iterator[None]:
     """Let one installation at a time edit the files of a folder."""
     try:
-        with lock_folder(folder):
+        with system.lock_folder(folder):
             yield
     except RecursionError:
         msg = "path: the settings are nested too deeply; they were not changed"
@@ -279,7 +272,7 @@ def _lock_settings_folder(folder: Path) -> Iterator[None]:
 
 def _read_file(path: Path) -> bytes | None:
     try:
-        file = open_to_read(path)
+        file = system.open_to_read(path)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -447,11 +440,11 @@ def _replace_file(path: Path, data: bytes, like: Path) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         Path(name).chmod(mode)
-        replace(name, path)
+        system.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    system.sync_folder(path.parent)
 
 
 # Edits a JSON document as text, so that what is not edited keeps its formatting.

@@ -59,8 +59,11 @@ _NOT_SAID_IN_CODEX = ("<", "# AGENTS.md")
 _NO_ANSWER = "[no response text]"  # of Gemini CLI
 
 
-class TranscriptError(ValueError):
-    """A transcript cannot be read; the message has no path and no text."""
+class PayloadError(ValueError):
+    """The input of a hook, or its transcript, is not usable.
+
+    The message has no path and no text of the user.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def read_turns(path: Path, left: Callable[[], float] = lambda: math.inf) -> Tran
     with os.fdopen(file, "rb") as stream:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode):
-            raise TranscriptError("the transcript is not a regular file")
+            raise PayloadError("the transcript is not a regular file")
         storing = left() / 2
         at = max(0, about.st_size - MOST_BYTES)
         if at:  # to the first whole line

@@ -24,7 +24,7 @@ from vecall.filters.rights import Rights
 from vecall.limits import Owner
 from vecall.prompts.render import render
 from vecall.service.items import in_pages
-from vecall.tools import for_models
+from vecall.tools import for_models, output
 from vecall.tools.base import (
     DEFAULT_LIMIT,
     Answer,
@@ -32,22 +32,6 @@ from vecall.tools.base import (
     MemoryTool,
     limits_of,
     restricted,
-)
-from vecall.tools.output import (
-    DEFAULT_MAX_TOKENS,
-    FRAME,
-    INLINE_CHARACTERS,
-    NOTE,
-    Look,
-    Piece,
-    as_json,
-    checked_look,
-    cleaned,
-    cost_of,
-    cut_to_fit,
-    from_character,
-    marked,
-    show_memories,
 )
 from vecall.types import MemoryEntry, Page
 from vecall.validation import check_filter, check_name
@@ -91,7 +75,7 @@ class Desk:
     It knows the texts that answers showed, which `add_memory` does not store again.
     """
 
-    def __init__(self, memory: Any, access: Access, look: Look) -> None:
+    def __init__(self, memory: Any, access: Access, look: output.Look) -> None:
         """Create the object without shown texts."""
         self.memory = memory
         self.access = access
@@ -127,11 +111,13 @@ class Desk:
 
     async def show(self, entry: MemoryEntry) -> dict[str, Any]:
         """Return a memory as JSON values; its text is cut if it is long."""
-        pieces, _ = await show_memories([entry], "", self.look)
+        pieces, _ = await output.show_memories([entry], "", self.look)
         if pieces:
             return pieces[0]
         # Its labels alone are too long.
-        return as_json(Piece(MemoryEntry(_TOO_LONG, id=entry.id)), self.look)
+        return output.as_json(
+            output.Piece(MemoryEntry(_TOO_LONG, id=entry.id)), self.look
+        )
 
 
 def _object(*required: str, **properties: Any) -> dict[str, Any]:
@@ -262,19 +248,21 @@ class GetMemory(_DeskTool):
     async def _answer(self, _memory: Any, given: Given, _turn: Hashable, /) -> Answer:
         begin = given["begin"]
         entry = await self._desk.get(given["id"])
-        if len(entry.text) < INLINE_CHARACTERS:
+        if len(entry.text) < output.INLINE_CHARACTERS:
             answer = self._memory_from(entry, begin)
         else:
             answer = await asyncio.to_thread(self._memory_from, entry, begin)
         self._desk.note_shown(answer)
-        return {**answer, "note": NOTE}
+        return {**answer, "note": output.NOTE}
 
     def _memory_from(self, entry: MemoryEntry, begin: int) -> dict[str, Any]:
         look = self._desk.look
-        piece = Piece(cleaned(entry))
-        cost = cost_of(look)
-        most = cost(piece) if look.max_tokens is None else look.max_tokens - FRAME
-        return as_json(from_character(piece, begin, most, cost), look)
+        piece = output.Piece(output.cleaned(entry))
+        cost = output.cost_of(look)
+        most = (
+            cost(piece) if look.max_tokens is None else look.max_tokens - output.FRAME
+        )
+        return output.as_json(output.from_character(piece, begin, most, cost), look)
 
 
 class ListMemories(_DeskTool):
@@ -297,15 +285,12 @@ class ListMemories(_DeskTool):
             check_name(cursor, "after", self._limits)
         try:
             page = await memory.list_memories(
-                **self._owner,
-                state=given["state"],
-                cursor=cursor,
-                limit=given["limit"],
+                **self._owner, state=given["state"], cursor=cursor, limit=given["limit"]
             )
         except NotFoundError:
             msg = "after: this user has no such memory any more; begin again without it"
             raise InvalidArgumentError(msg) from None
-        memories, left_out = await show_memories(page, "", self._desk.look)
+        memories, left_out = await output.show_memories(page, "", self._desk.look)
         if left_out and not memories:
             memories = [await self._desk.show(page[0])]
         answer: dict[str, Any] = {"memories": memories}
@@ -315,7 +300,7 @@ class ListMemories(_DeskTool):
             answer["next"] = page.next
         self._desk.note_shown(*memories)
         if memories:
-            answer["note"] = NOTE
+            answer["note"] = output.NOTE
         return answer
 
 
@@ -410,7 +395,7 @@ class DeleteMemory(_DeskTool):
                 "status": "confirm" if token is None else "unknown_token",
                 "token": expected,
                 "memory": await self._desk.show(entry),
-                "note": NOTE,
+                "note": output.NOTE,
             }
         was_there = await memory.delete_memory(**self._owner, memory_id=entry.id)
         return {"status": "not_found" if was_there is False else "deleted"}
@@ -455,10 +440,6 @@ TEMPLATES = [
     )
 ]
 """The resources with an id in their URI."""
-
-
-def _time_of(entry: MemoryEntry) -> float:
-    return entry.timestamp or entry.created_at or 0.0
 
 
 INVALID_PARAMS = -32602
@@ -507,13 +488,13 @@ class Answers:
         memory: Any,
         access: Access,
         *,
-        max_tokens: int | None = DEFAULT_MAX_TOKENS,
+        max_tokens: int | None = output.DEFAULT_MAX_TOKENS,
         seconds: float | None = None,
         admit: Admit | None = None,
     ) -> None:
         """Create the tools of one user."""
         memory = restricted(memory, access.rights)
-        self._desk = Desk(memory, access, checked_look(max_tokens))
+        self._desk = Desk(memory, access, output.checked_look(max_tokens))
         kinds = (*_READING, *_WRITING) if access.write else _READING
         self._tools = {kind.name: kind(self._desk) for kind in kinds}
         self._seconds = seconds
@@ -616,12 +597,12 @@ class Answers:
         look = self._desk.look
         if look.max_tokens is None:
             return render(entries, "secure", scores=False)
-        cost, left, shown = cost_of(look), look.max_tokens - _FRAME, []
-        for piece in cut_to_fit(entries, "", left, cost):
+        cost, left, shown = output.cost_of(look), look.max_tokens - _FRAME, []
+        for piece in output.cut_to_fit(entries, "", left, cost):
             left -= cost(piece)
             if left < 0:
                 break
-            shown.append(marked(piece))
+            shown.append(output.marked(piece))
         return render(shown, "secure", scores=False)
 
     async def _newest_memories(self, condition: Mapping[str, Any]) -> list[MemoryEntry]:
@@ -630,10 +611,7 @@ class Answers:
 
         def read(cursor: str | None, limit: int) -> Awaitable[Page[MemoryEntry]]:
             page: Awaitable[Page[MemoryEntry]] = desk.memory.list_memories(
-                **desk.owner,
-                cursor=cursor,
-                limit=limit,
-                filter=condition or None,
+                **desk.owner, cursor=cursor, limit=limit, filter=condition or None
             )
             return page
 
@@ -642,7 +620,7 @@ class Answers:
         async for page in in_pages(read, min(_PAGE, desk.limits.max_top_k)):
             for each in page:
                 number += 1
-                item = (_time_of(each), number, each)
+                item = (output.time_of(each) or 0.0, number, each)
                 push = heapq.heappush if len(newest) < _COUNT else heapq.heappushpop
                 push(newest, item)
         return [entry for *_, entry in sorted(newest, reverse=True)]

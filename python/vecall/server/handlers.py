@@ -474,9 +474,7 @@ async def _export_to_unnamed_file(call: RequestContext) -> BinaryIO:
         file = cast("BinaryIO", made)
         text = TextIOWrapper(file, encoding="utf-8")
         await call.memory.admin.export_jsonl(
-            text,
-            vectors=call.query.get("vectors", False),
-            **call.whose,
+            text, vectors=call.query.get("vectors", False), **call.whose
         )
         text.detach()
         file.seek(0)

@@ -104,11 +104,7 @@ def ref(name: str) -> Schema:
 
 def closed(properties: dict[str, Schema], *required: str) -> Schema:
     """Return the schema of an object without further fields."""
-    schema = {
-        "type": "object",
-        "properties": properties,
-        "additionalProperties": False,
-    }
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": list(required)} if required else schema
 
 

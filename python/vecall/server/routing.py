@@ -169,11 +169,11 @@ class Operation:
     id: str
     path: str  # with names in braces
     answer: str | None = None  # the name of its schema, or a media type; None: no body
+    calls: Callable[..., Awaitable[Any]] | None = None
     _: KW_ONLY
     method: str
     access: Access
     handler: Callable[[RequestContext], Awaitable[Response]]
-    calls: Callable[..., Awaitable[Any]] | None = None
     left_out: tuple[str, ...] = ()  # arguments of the method that a request lacks
     defaults: Mapping[str, Any] = field(default_factory=dict)  # other than its own
     summary: str = ""  # default: that of the method or handler

@@ -133,8 +133,7 @@ class GuardedProtocol(H11Protocol):
         """Accept a connection; if there are too many, close another."""
         super().connection_made(cast(asyncio.Transport, transport))
         self.conn = _Connection(
-            self.allowed.max_header_bytes,
-            lambda: self.loop.call_soon(self._send_head),
+            self.allowed.max_header_bytes, lambda: self.loop.call_soon(self._send_head)
         )
         self.taken_from.begun(transport.get_extra_info("socket").fileno())
         self._timer: asyncio.TimerHandle | None = None

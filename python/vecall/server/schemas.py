@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import vecall
+from vecall import types
 from vecall.clock import Time
 from vecall.filters.metadata import MOST_KEYS, MOST_VALUES, TIMES
 from vecall.filters.rights import TRUST_TIERS
@@ -26,25 +27,6 @@ from vecall.server.responses import CODES
 from vecall.server.routing import PATH_ARGUMENTS, Operation
 from vecall.server.tokens import Token
 from vecall.tools import PreloadFormat
-from vecall.types import (
-    UNSET,
-    AppSummary,
-    Conflict,
-    Consolidation,
-    Content,
-    DuplicateGroup,
-    Explanation,
-    FilterLike,
-    ForgetProposal,
-    LeftOut,
-    ListedSession,
-    MemoryEntry,
-    MemoryFigures,
-    Revision,
-    SimilarMemory,
-    Unset,
-    UserSummary,
-)
 from vecall.validation import LABEL_FIELDS, MOST_IDS, MOST_NAMES
 
 _WORD: Schema = {"type": "string"}
@@ -127,7 +109,7 @@ _CONDITIONS: Schema = {
     },
     "propertyNames": {
         "pattern": r"^(?!\$[A-Za-z])|"
-        r"^\$(and|or|not|timestamp|updated_at)(?![\s\S])",
+        r"^\$(and|or|not|timestamp|updated_at)(?![\s\S])"
     },
     "additionalProperties": _any_of(ref("Operand"), ref("Operators")),
     "minProperties": 1,
@@ -228,9 +210,9 @@ _KINDS: dict[Any, Schema] = {
     int: _DONE,
     float: _NUMBER,
     bool: YES,
-    MemoryEntry: _MEMORY,
-    Conflict: ref("Conflict"),
-    DuplicateGroup: ref("DuplicateGroup"),
+    types.MemoryEntry: _MEMORY,
+    types.Conflict: ref("Conflict"),
+    types.DuplicateGroup: ref("DuplicateGroup"),
 }
 
 
@@ -277,7 +259,7 @@ def _all_of(schema: Schema) -> Schema:
 _SHOWN: dict[str, Schema] = {
     "Memory": {
         **_record(
-            MemoryEntry,
+            types.MemoryEntry,
             content=ref("Content"),
             custom_metadata={"type": "object"},
             importance=_SHARE,
@@ -288,10 +270,10 @@ _SHOWN: dict[str, Schema] = {
     },
     "Found": _cut_list("memories", _MEMORY),
     "Page": _page_of("memories", _MEMORY),
-    "Apps": _page_of("apps", _record(AppSummary)),
-    "Users": _page_of("users", _record(UserSummary)),
-    "Sessions": _page_of("sessions", _record(ListedSession)),
-    "Explanation": _record(Explanation),
+    "Apps": _page_of("apps", _record(types.AppSummary)),
+    "Users": _page_of("users", _record(types.UserSummary)),
+    "Sessions": _page_of("sessions", _record(types.ListedSession)),
+    "Explanation": _record(types.Explanation),
     "Preload": closed(
         {
             "query": {**_WORD, "description": "The user's message."},
@@ -315,25 +297,25 @@ _SHOWN: dict[str, Schema] = {
         "tokens",
         "memories",
     ),
-    "Figures": _record(MemoryFigures),
-    "Proposal": _record(ForgetProposal),
+    "Figures": _record(types.MemoryFigures),
+    "Proposal": _record(types.ForgetProposal),
     "TokenRights": _record(Token, without="sha256"),
-    "Revision": _record(Revision),
+    "Revision": _record(types.Revision),
     "History": _cut_list("revisions", ref("Revision")),
     "Consolidation": _all_of(
-        _record(Consolidation, similarity=_any_of(_NUMBER, _NULL), dry_run=FLAG)
+        _record(types.Consolidation, similarity=_any_of(_NUMBER, _NULL), dry_run=FLAG)
     ),
-    "Conflict": _record(Conflict, score=_SHARE),
+    "Conflict": _record(types.Conflict, score=_SHARE),
     "Conflicts": _whole(conflicts=_array_of(ref("Conflict"))),
-    "SimilarMemory": _record(SimilarMemory, score=_SHARE),
+    "SimilarMemory": _record(types.SimilarMemory, score=_SHARE),
     "DuplicateGroup": _all_of(
-        _record(DuplicateGroup, similarity=_any_of(_NUMBER, _NULL))
+        _record(types.DuplicateGroup, similarity=_any_of(_NUMBER, _NULL))
     ),
     "Ids": _whole(ids=_array_of(_WORD)),
     "Added": _open(
         {
             "ids": _array_of(_or_null(_WORD)),
-            "left_out": _array_of(_record(LeftOut)),
+            "left_out": _array_of(_record(types.LeftOut)),
             "similar": _array_of(_array_of(ref("SimilarMemory"))),
         },
         "ids",
@@ -402,9 +384,9 @@ _BY_TYPE: dict[frozenset[Any], Schema] = {
     frozenset({int}): {"type": "integer"},
     frozenset({float}): _NUMBER,
     frozenset({str}): _NAME,
-    frozenset(get_args(FilterLike)): ref("Filter"),
+    frozenset(get_args(types.FilterLike)): ref("Filter"),
     frozenset(get_args(Time)): _TIME,
-    frozenset(get_args(Content)): _NEW_CONTENT,
+    frozenset(get_args(types.Content)): _NEW_CONTENT,
     frozenset({Mapping[str, Any]}): _META,
     frozenset({Sequence[float], NDArray[np.generic]}): _NUMBERS,
     frozenset({str, tzinfo}): _NAME,
@@ -428,8 +410,8 @@ def _declared_by(
     method: Callable[..., Any],
 ) -> tuple[Mapping[str, Any], Mapping[str, inspect.Parameter]]:
     """Return the types and the parameters of a method."""
-    types = get_type_hints(method, include_extras=True)
-    return types, inspect.signature(method).parameters
+    hints = get_type_hints(method, include_extras=True)
+    return hints, inspect.signature(method).parameters
 
 
 def with_fields(
@@ -464,7 +446,7 @@ def with_fields(
         schema = of_names.get(name) or _schema_of(hints[name], limits, of_memory)
         if name == "filter" and name in needs:  # nothing is not everything
             schema = {**_FILTER, "minProperties": 1}
-        if given.default is UNSET and NoneType in get_args(hints[name]):
+        if given.default is types.UNSET and NoneType in get_args(hints[name]):
             schema = _or_null(schema)
         if default and isinstance(default, int | str | tuple):
             listed = list(default) if isinstance(default, tuple) else default
@@ -485,7 +467,7 @@ def _schema_of(hint: Any, limits: HttpLimits, of_memory: Limits) -> Schema:
     """Return the schema of a type; None is what a request does not have."""
     args = get_args(hint)
     union = get_origin(hint) in (Union, UnionType)
-    members = frozenset(args if union else (hint,)) - {NoneType, Unset}
+    members = frozenset(args if union else (hint,)) - {NoneType, types.Unset}
     if members in _BY_TYPE:
         return _BY_TYPE[members]
     (only,) = members
@@ -535,11 +517,7 @@ _SAYS = {
     503: "Busy or not available; come again.",
     507: "The disk is full.",
 }
-_HEADERS = {
-    401: "WWW-Authenticate",
-    429: "Retry-After",
-    503: "Retry-After",
-}
+_HEADERS = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
 
 
 def openapi(operations: Sequence[Operation], shared: dict[str, Schema]) -> Schema:

@@ -20,17 +20,10 @@ from math import inf
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, Unpack
 
+from vecall import system
 from vecall.errors import ConfigError, InvalidArgumentError, StorageError
 from vecall.filters.rights import Claims, Rights, check_tier
 from vecall.limits import Limits
-from vecall.system import (
-    is_own,
-    lock_byte,
-    open_private,
-    open_to_read,
-    replace,
-    rights_of_others,
-)
 from vecall.validation import check_name
 
 SECRET_BYTES = 32
@@ -312,12 +305,9 @@ class TokenFile:
         if abs(now - self._saved.get(id_, 0.0)) < _SAVED_EVERY_S:
             return
         if self._saver is None or not self._saver.is_alive():  # as after a fork
-            self._saver = threading.Thread(target=self._save_soon, daemon=True)
+            self._saver = threading.Timer(_COLLECTED_S, self.save_uses)
+            self._saver.daemon = True
             self._saver.start()
-
-    def _save_soon(self) -> None:
-        time.sleep(_COLLECTED_S)
-        self.save_uses()
 
     def save_uses(self) -> None:
         """Write when tokens were last used, unless the folder cannot be written."""
@@ -336,7 +326,7 @@ class TokenFile:
     def last_uses(self) -> dict[str, int]:
         """Return when tokens were last used, in seconds since 1970, by their id."""
         try:
-            handle = open_to_read(self._beside(".used"), follow=False)
+            handle = system.open_to_read(self._beside(".used"), follow=False)
             with os.fdopen(handle, encoding="utf-8") as file:
                 found = json.load(file)
         except (OSError, RecursionError, ValueError):
@@ -355,7 +345,7 @@ class TokenFile:
             StorageError: The file cannot be read.
         """
         try:
-            handle = open_to_read(self._path, follow=False)
+            handle = system.open_to_read(self._path, follow=False)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -373,14 +363,14 @@ class TokenFile:
 
     def _check_owner(self, facts: os.stat_result) -> None:
         """Refuse a file that other users can read, write or replace."""
-        if rights_of_others(facts):
+        if system.rights_of_others(facts):
             raise ConfigError("tokens: the file must not be open to others: chmod 600")
-        if not is_own(facts, or_root=True):
+        if not system.is_own(facts, or_root=True):
             msg = "tokens: the file must belong to the user of this process, or to root"
             raise ConfigError(msg)
         folder = self._path.parent.stat()
         if (
-            rights_of_others(folder) & stat.S_IWOTH
+            system.rights_of_others(folder) & stat.S_IWOTH
             and not folder.st_mode & stat.S_ISVTX
         ):
             msg = "tokens: others may replace the file: chmod o-w on its folder"
@@ -414,21 +404,21 @@ class TokenFile:
     def _replace(self, path: Path, text: str) -> None:
         fresh = path.with_name(path.name + ".new")
         fresh.unlink(missing_ok=True)  # left by a killed command
-        handle = open_private(fresh, os.O_WRONLY | os.O_EXCL)
+        handle = system.open_private(fresh, os.O_WRONLY | os.O_EXCL)
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        replace(fresh, path)
+        system.replace(fresh, path)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock the file against changes of other commands."""
-        handle = open_private(self._beside(".lock"), os.O_RDWR)
+        handle = system.open_private(self._beside(".lock"), os.O_RDWR)
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise ConfigError("tokens: the lock is not a file")
-            lock_byte(handle, 0, wait=True)
+            system.lock_byte(handle, 0, wait=True)
             yield
         finally:
             os.close(handle)

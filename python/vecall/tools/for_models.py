@@ -10,6 +10,7 @@ from vecall.errors import InvalidArgumentError, NotFoundError, WriteRejectedErro
 from vecall.filters.rights import Rights, may_correct
 from vecall.lexical.features import asks_list
 from vecall.protocols import MemoryProtocol
+from vecall.tools import output
 from vecall.tools.base import (
     DEFAULT_LIMIT,
     Answer,
@@ -22,21 +23,6 @@ from vecall.tools.base import (
     search_with_fallback,
     taken_by,
     takes_argument,
-)
-from vecall.tools.output import (
-    DEFAULT_MAX_TOKENS,
-    FRAME,
-    NOTE,
-    Piece,
-    ShownMemories,
-    as_json,
-    checked_look,
-    cleaned,
-    cost_of,
-    cut_to_fit,
-    from_character,
-    key_of,
-    show_memories,
 )
 from vecall.types import Filter, FilterLike, MemoryEntry
 from vecall.validation import check_name, check_query
@@ -86,9 +72,9 @@ class SearchTool(MemoryTool):
         app_name: str,
         user_id: str,
         *,
-        turns: ShownMemories | None = None,
+        turns: output.ShownMemories | None = None,
         on_missing: OnMissing = "error",
-        max_tokens: int | None = DEFAULT_MAX_TOKENS,
+        max_tokens: int | None = output.DEFAULT_MAX_TOKENS,
         count_tokens: Callable[[str], int] | None = None,
         scores: bool = True,
         neutralise: bool = True,
@@ -97,8 +83,8 @@ class SearchTool(MemoryTool):
         """Bind the tool to one user."""
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
         self._filter = checked_filter(memory, filter)
-        self._turns = ShownMemories() if turns is None else turns
-        self._look = checked_look(
+        self._turns = output.ShownMemories() if turns is None else turns
+        self._look = output.checked_look(
             max_tokens, count_tokens, scores=scores, neutralise=neutralise
         )
 
@@ -123,22 +109,22 @@ class SearchTool(MemoryTool):
             top_k=min(asked + len(known), self._limits.max_top_k),
             filter=self._filter if condition is None else condition,
         )
-        fresh = [each for each in found.memories if key_of(each) not in known]
+        fresh = [each for each in found.memories if output.key_of(each) not in known]
         alike = most
         if is_list:
             best = found.memories[0].score if found.memories else None
             alike = max(most, _count_alike(fresh, best))
             most = min(alike, max(most, widest or 0))
-        memories, left_out = await show_memories(fresh[:most], query, self._look)
+        memories, left_out = await output.show_memories(fresh[:most], query, self._look)
         left_out += len(fresh[most:alike])
         answer: Answer = {"memories": memories}
         if left_out:
             answer["left_out"] = left_out
-        again = sum(key_of(each) in known for each in found.memories[:most])
+        again = sum(output.key_of(each) in known for each in found.memories[:most])
         if again:
             answer["already_in_context"] = again
         if memories:
-            answer["note"] = NOTE
+            answer["note"] = output.NOTE
         elif again:
             answer["note"] = _already_in_context_note(again)
         if is_by_words:
@@ -206,7 +192,7 @@ class ExpandSession(MemoryTool):
         user_id: str,
         *,
         on_missing: OnMissing = "error",
-        max_tokens: int | None = DEFAULT_MAX_TOKENS,
+        max_tokens: int | None = output.DEFAULT_MAX_TOKENS,
         count_tokens: Callable[[str], int] | None = None,
         neutralise: bool = True,
         min_trust: str | None = None,
@@ -214,7 +200,9 @@ class ExpandSession(MemoryTool):
         """Bind the tool to one user."""
         memory = restricted(memory, Rights(min_trust=min_trust))
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
-        self._look = checked_look(max_tokens, count_tokens, neutralise=neutralise)
+        self._look = output.checked_look(
+            max_tokens, count_tokens, neutralise=neutralise
+        )
 
     async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
         id_ = check_name(given["id"], "id", self._limits)
@@ -230,28 +218,28 @@ class ExpandSession(MemoryTool):
         if all(each.id != id_ for each in found):
             raise InvalidArgumentError(NO_MEMORY)
         pieces = self._pieces_around(found, id_, given["begin"])
-        memories = [as_json(piece, self._look) for piece in pieces]
-        answer: Answer = {"memories": memories, "note": NOTE}
+        memories = [output.as_json(piece, self._look) for piece in pieces]
+        answer: Answer = {"memories": memories, "note": output.NOTE}
         if left_out := len(found) - len(pieces):
             answer["left_out"] = left_out
         return answer
 
     def _pieces_around(
         self, found: Sequence[MemoryEntry], id_: str, begin: int
-    ) -> list[Piece]:
+    ) -> list[output.Piece]:
         """Return the requested memory, and as many other turns as fit."""
         at = next(n for n, each in enumerate(found) if each.id == id_)
-        pieces = [Piece(cleaned(each)) for each in found]
+        pieces = [output.Piece(output.cleaned(each)) for each in found]
         look = self._look
         most = look.max_tokens
-        cost = cost_of(look)
-        room = sum(map(cost, pieces)) if most is None else most - FRAME
+        cost = output.cost_of(look)
+        room = sum(map(cost, pieces)) if most is None else most - output.FRAME
         others = [piece.memory for n, piece in enumerate(pieces) if n != at]
         share = int(room * _SHARE_OF_REQUESTED) if others else room
-        needed = min(sum(cost(Piece(each)) for each in others), room - share)
-        requested = from_character(pieces[at], begin, room - needed, cost)
+        needed = min(sum(cost(output.Piece(each)) for each in others), room - share)
+        requested = output.from_character(pieces[at], begin, room - needed, cost)
         left = room - cost(requested)
-        beside = cut_to_fit(others, "", left, cost) if others else []
+        beside = output.cut_to_fit(others, "", left, cost) if others else []
         shown = {at: requested}
         # The nearest turns first.
         places = [n for n in range(len(pieces)) if n != at]
@@ -299,7 +287,7 @@ class RecallMemory(SearchTool):
         user_id: str,
         *,
         max_limit: int = 20,
-        turns: ShownMemories | None = None,
+        turns: output.ShownMemories | None = None,
         on_missing: OnMissing = "error",
         **look: Any,
     ) -> None:
@@ -346,7 +334,7 @@ class LoadMemory(SearchTool):
         user_id: str,
         *,
         max_entries: int = 5,
-        turns: ShownMemories | None = None,
+        turns: output.ShownMemories | None = None,
         on_missing: OnMissing = "error",
         **look: Any,
     ) -> None:
@@ -414,7 +402,7 @@ class ForgetMemory(MemoryTool):
     ) -> None:
         """Bind the tool to one user."""
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
-        self._look = checked_look(**look)
+        self._look = output.checked_look(**look)
         self._max_entries = at_least_one(max_entries, "max_entries")
 
     async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
@@ -435,7 +423,9 @@ class ForgetMemory(MemoryTool):
         )
         if not proposal.memories:
             return {"status": "nothing_found", "memories": []}
-        memories, left_out = await show_memories(proposal.memories, query, self._look)
+        memories, left_out = await output.show_memories(
+            proposal.memories, query, self._look
+        )
         if left_out:
             # A token must not delete memories that were not shown.
             return {"error": "query: finds too much to show; say what to forget"}
@@ -445,7 +435,7 @@ class ForgetMemory(MemoryTool):
             "memories": [
                 {"number": number, **each} for number, each in enumerate(memories, 1)
             ],
-            "note": NOTE,
+            "note": output.NOTE,
         }
         if len(memories) > 1:
             answer["choose"] = True
@@ -527,7 +517,7 @@ class Remember(WritingTool):
         ConfigError: `on_missing` is invalid.
     """
 
-    _look = checked_look(scores=False)
+    _look = output.checked_look(scores=False)
 
     name = "remember"
     description = (
@@ -575,7 +565,9 @@ class Remember(WritingTool):
             return {**self._without_memory}
         answer = {"status": "remembered", "id": ids[0]}
         similar = await self._show_similar(getattr(ids, "similar", ()))
-        return {**answer, "similar": similar, "note": NOTE} if similar else answer
+        return (
+            {**answer, "similar": similar, "note": output.NOTE} if similar else answer
+        )
 
     async def _may_replace(self, memory: Any, ids: list[Any]) -> bool:
         """Whether the model may correct each of the memories, which must exist."""
@@ -599,7 +591,7 @@ class Remember(WritingTool):
             for each in (found[0] if found else ())
             if may_correct(each.memory.trust, self._trust)
         ]
-        memories, _ = await show_memories(
+        memories, _ = await output.show_memories(
             [each.memory for each in offered], "", self._look
         )
         return [

@@ -115,7 +115,7 @@ def pieces_of(memories: Sequence[MemoryEntry]) -> list[Piece]:
     dated = [
         (moment, at)
         for at, each in enumerate(memories)
-        if each.session_id is None and (moment := _time_of(each)) is not None
+        if each.session_id is None and (moment := time_of(each)) is not None
     ]
     newest_first = sorted(dated[:_MOST_COMPARED], key=lambda one: (-one[0], one[1]))
     for (late, at), (early, other) in combinations(newest_first, 2):
@@ -138,7 +138,8 @@ def pieces_of(memories: Sequence[MemoryEntry]) -> list[Piece]:
     ]
 
 
-def _time_of(memory: MemoryEntry) -> float | None:
+def time_of(memory: MemoryEntry) -> float | None:
+    """Return when a memory was said, or else stored."""
     return memory.created_at if memory.timestamp is None else memory.timestamp
 
 
@@ -340,7 +341,7 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
         shown_fields["version"] = version
     if memory.scope != "user":
         shown_fields["scope"] = memory.scope
-    if (moment := _time_of(memory)) is not None:
+    if (moment := time_of(memory)) is not None:
         shown_fields["timestamp"] = to_iso(moment)
     scores = {"relevance": memory.score, "confidence": memory.confidence}
     for name, score in scores.items() if look.scores else ():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
+from vecall import types
 from vecall.content import text_parts
 from vecall.errors import ConfigError
 from vecall.ingest.parts import is_instruction
@@ -17,43 +18,13 @@ from vecall.lexical.small_talk import asking
 from vecall.limits import UNASKED_RELEVANCE
 from vecall.prompts.render import counter, render
 from vecall.protocols import MemoryProtocol
-from vecall.tools.base import (
-    Answer,
-    Given,
-    MemoryTool,
-    Message,
-    Placement,
-    RunOwner,
-    at_least_one,
-    checked_filter,
-    search_with_fallback,
-    takes_argument,
-)
-from vecall.tools.output import (
-    DEFAULT_MAX_TOKENS,
-    INLINE_CHARACTERS,
-    ShownBlock,
-    ShownMemories,
-    cut_to_fit,
-    key_of,
-    marked,
-    pieces_of,
-)
-from vecall.types import (
-    UNSET,
-    Event,
-    FilterLike,
-    MemoryEntry,
-    SearchMemoryResponse,
-    Unset,
-    check_share,
-)
+from vecall.tools import base, output
 
 C = TypeVar("C")
 
 _LEAST_SHARE = 0.15  # of the best score; see bench/results/recall.md
 
-UnaskedFloor = float | Unset | None
+UnaskedFloor = float | types.Unset | None
 """The `min_confidence` of what recalls memories by itself, such as `PreloadMemory`.
 
 UNSET, the default, is the `min_confidence` of the service. If it has none, nothing
@@ -69,20 +40,20 @@ def checked_floor(floor: UnaskedFloor) -> UnaskedFloor:
     Raises:
         InvalidArgumentError: A number outside [0, 1].
     """
-    if isinstance(floor, Unset) or floor is None:
+    if isinstance(floor, types.Unset) or floor is None:
         return floor
-    return check_share(floor, "min_confidence")
+    return types.check_share(floor, "min_confidence")
 
 
 def floor_of(memory: object, floor: UnaskedFloor) -> float | None:
     """Return the confidence that each memory needs; None: none does."""
     own: float | None = getattr(memory, "min_confidence", None)
-    return own if floor is None or isinstance(floor, Unset) else floor
+    return own if floor is None or isinstance(floor, types.Unset) else floor
 
 
 async def search_unasked(
     memory: Any, floor: UnaskedFloor, **arguments: Any
-) -> list[MemoryEntry]:
+) -> list[types.MemoryEntry]:
     """Return the memories for a text with which nobody asked for memories.
 
     A floor also holds for services whose search takes none. There a memory without a
@@ -96,19 +67,19 @@ async def search_unasked(
     Raises:
         ConfigError: The service's search does not support the filter.
     """
-    is_number = floor is not None and not isinstance(floor, Unset)
-    if is_number and takes_argument(memory.search_memory, "min_confidence"):
+    is_number = floor is not None and not isinstance(floor, types.Unset)
+    if is_number and base.takes_argument(memory.search_memory, "min_confidence"):
         arguments["min_confidence"] = floor
-    found, _ = await search_with_fallback(memory, **arguments)
+    found, _ = await base.search_with_fallback(memory, **arguments)
     return worth_telling(memory, arguments["query"], found, floor)
 
 
 def worth_telling(
-    memory: object, query: str, found: SearchMemoryResponse, floor: UnaskedFloor
-) -> list[MemoryEntry]:
+    memory: object, query: str, found: types.SearchMemoryResponse, floor: UnaskedFloor
+) -> list[types.MemoryEntry]:
     """Return what passes of memories that were found for a text that did not ask."""
     least = floor_of(memory, floor)
-    if isinstance(floor, Unset) and least is None:
+    if isinstance(floor, types.Unset) and least is None:
         if found.relevance is not None:
             if found.relevance < UNASKED_RELEVANCE:
                 return []
@@ -131,7 +102,7 @@ PreloadFormat = Literal["past_conversations", "bullets", "json", "secure"]
 _log = logging.getLogger("vecall")
 
 
-class PreloadMemory(MemoryTool):
+class PreloadMemory(base.MemoryTool):
     """Recalls memories for every turn of a user; the model does not call it.
 
     The tool has no declaration. If a model calls it anyway, the answer is `{"status":
@@ -183,7 +154,7 @@ class PreloadMemory(MemoryTool):
     name = "preload_memory"
     description = "Recalls past conversations before every turn, without being called."
     _takes = ()
-    _without_memory: ClassVar[Answer] = {"status": "passive_only"}
+    _without_memory: ClassVar[base.Answer] = {"status": "passive_only"}
 
     def __init__(
         self,
@@ -192,27 +163,27 @@ class PreloadMemory(MemoryTool):
         user_id: str,
         *,
         max_entries: int = 5,
-        max_tokens: int | None = DEFAULT_MAX_TOKENS,
-        min_confidence: UnaskedFloor = UNSET,
+        max_tokens: int | None = output.DEFAULT_MAX_TOKENS,
+        min_confidence: UnaskedFloor = types.UNSET,
         format: PreloadFormat = "past_conversations",
-        placement: Placement = "user",
+        placement: base.Placement = "user",
         scores: bool = False,
         secret: bytes | str | None = None,
         count_tokens: Callable[[str], int] | None = None,
-        turns: ShownMemories | None = None,
-        filter: FilterLike | None = None,
+        turns: output.ShownMemories | None = None,
+        filter: types.FilterLike | None = None,
     ) -> None:
         """Bind the tool to one user."""
         super().__init__(memory, app_name, user_id, on_missing="empty")
         if format not in get_args(PreloadFormat):
             msg = f"format: must be one of {', '.join(get_args(PreloadFormat))}"
             raise ConfigError(msg)
-        if placement not in get_args(Placement):
+        if placement not in get_args(base.Placement):
             raise ConfigError('placement: must be "user" or "system"')
         self.placement = placement
-        self.turns = ShownMemories() if turns is None else turns
-        self._filter = checked_filter(memory, filter)
-        self._max_entries = at_least_one(max_entries, "max_entries")
+        self.turns = output.ShownMemories() if turns is None else turns
+        self._filter = base.checked_filter(memory, filter)
+        self._max_entries = base.at_least_one(max_entries, "max_entries")
         self._min_confidence = checked_floor(min_confidence)
         self._max_tokens = max_tokens
         self._count = counter(count_tokens)
@@ -243,11 +214,13 @@ class PreloadMemory(MemoryTool):
         if turn is not None and (known := self.turns.get(user, turn)):
             return known.block
         query = " ".join(text_parts(text))
-        given = await self._recall(memory, query) if query.strip() else ShownBlock()
+        given = (
+            await self._recall(memory, query) if query.strip() else output.ShownBlock()
+        )
         self.turns.put(user, turn, given)
         return given.block
 
-    def place(self, messages: Sequence[Message], block: str) -> list[Message]:
+    def place(self, messages: Sequence[base.Message], block: str) -> list[base.Message]:
         """Return a request's messages with the block inserted.
 
         Args:
@@ -276,7 +249,7 @@ class PreloadMemory(MemoryTool):
                 return given
         return [{"role": "system", "content": block}, *given]
 
-    async def _recall(self, memory: Any, query: str) -> ShownBlock:
+    async def _recall(self, memory: Any, query: str) -> output.ShownBlock:
         try:
             found = await search_unasked(
                 memory,
@@ -286,27 +259,29 @@ class PreloadMemory(MemoryTool):
                 top_k=min(self._max_entries, self._limits.max_top_k),
                 filter=self._filter,
             )
-            if sum(len(each.text) for each in found) >= INLINE_CHARACTERS:
+            if sum(len(each.text) for each in found) >= output.INLINE_CHARACTERS:
                 return await asyncio.to_thread(self._fit_block, found, query)
             return self._fit_block(found, query)
         except Exception as error:
             why = error if isinstance(error, ConfigError) else type(error).__name__
             _log.warning("nothing was preloaded: %s", why)
-            return ShownBlock()
+            return output.ShownBlock()
 
-    def _fit_block(self, given: Sequence[MemoryEntry], query: str) -> ShownBlock:
+    def _fit_block(
+        self, given: Sequence[types.MemoryEntry], query: str
+    ) -> output.ShownBlock:
         if self._max_tokens is None:
-            pieces = pieces_of(given)
+            pieces = output.pieces_of(given)
         else:
-            one = MemoryEntry(".")
+            one = types.MemoryEntry(".")
             frame = 2 * self._cost(one) - self._cost(one, one)
-            pieces = cut_to_fit(
+            pieces = output.cut_to_fit(
                 given,
                 query,
                 self._max_tokens - frame,
-                lambda piece: self._cost(marked(piece)) - frame,
+                lambda piece: self._cost(output.marked(piece)) - frame,
             )
-        found = list(map(marked, pieces))
+        found = list(map(output.marked, pieces))
         is_cut = {
             id(each) for each, piece in zip(found, pieces, strict=True) if piece.cut
         }
@@ -314,27 +289,29 @@ class PreloadMemory(MemoryTool):
         while shown:
             block = self._render(*shown)
             if self._fits_budget(block):
-                return ShownBlock(block, frozenset(map(key_of, shown)))
+                return output.ShownBlock(block, frozenset(map(output.key_of, shown)))
             # Drop a cut text before a whole one.
             cut_ones = [at for at, each in enumerate(shown) if id(each) in is_cut]
             places = cut_ones or list(range(len(shown)))
             del shown[places[_least_relevant_index([shown[at] for at in places])]]
-        return ShownBlock()
+        return output.ShownBlock()
 
-    def _render(self, *memories: MemoryEntry) -> str:
+    def _render(self, *memories: types.MemoryEntry) -> str:
         return render(memories, **self._look)
 
-    def _cost(self, *memories: MemoryEntry) -> int:
+    def _cost(self, *memories: types.MemoryEntry) -> int:
         return self._count(self._render(*memories))
 
     def _fits_budget(self, block: str) -> bool:
         return self._max_tokens is None or self._count(block) <= self._max_tokens
 
-    async def _answer(self, _memory: Any, _recall: Given, _turn: Hashable, /) -> Answer:
+    async def _answer(
+        self, _memory: Any, _recall: base.Given, _turn: Hashable, /
+    ) -> base.Answer:
         return {**self._without_memory}
 
 
-def _least_relevant_index(memories: Sequence[MemoryEntry]) -> int:
+def _least_relevant_index(memories: Sequence[types.MemoryEntry]) -> int:
     """Return the index of the least relevant memory; the last one of equals."""
     worth = [
         None
@@ -346,7 +323,7 @@ def _least_relevant_index(memories: Sequence[MemoryEntry]) -> int:
     return max(known)[1] if len(known) == len(worth) else len(memories) - 1
 
 
-class RunMemory(RunOwner[C]):
+class RunMemory(base.RunOwner[C]):
     """The memory of the user of an agent's run: recall, and what is said in the run.
 
     Args:
@@ -373,7 +350,7 @@ class RunMemory(RunOwner[C]):
         PreloadMemory(memory, "app", "user", **self._options)
 
     async def block(
-        self, context: C, text: object, filter: FilterLike | None = None
+        self, context: C, text: object, filter: types.FilterLike | None = None
     ) -> str:
         """Return the memories for a user's message; see `PreloadMemory.block`."""
         options = (
@@ -383,7 +360,7 @@ class RunMemory(RunOwner[C]):
         return await preload.block(text)
 
     async def remember(
-        self, context: C, turns: Iterable[Event], session_id: str | None
+        self, context: C, turns: Iterable[types.Event], session_id: str | None
     ) -> bool:
         """Store turns of now, in their order; return whether it was possible.
 
