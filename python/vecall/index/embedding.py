@@ -91,11 +91,7 @@ class EmbeddingQueue:
         return self._queries.get(app, user, query)
 
     async def embed_query(self, app: str, user: str, query: str) -> Vectors:
-        """Return the vector of a query, float32 (dimensions,).
-
-        Raises:
-            EmbedderError: The embedder failed.
-        """
+        """Return the vector of a query, float32 (dimensions,)."""
         self._refuse_nested()
         work = self._submit(self._queries_async, self._embed_queries, [query], None)
         vectors: Vectors = await Join(work)
@@ -108,12 +104,9 @@ class EmbeddingQueue:
     ) -> list[bytes | None]:
         """Return one vector for each text, as float32 little-endian bytes.
 
-        None stands for a zero vector, which has no direction.
-
-        Equal texts of one user are embedded once, while they are in the cache.
-
-        Raises:
-            EmbedderError: The embedder failed; nothing was cached.
+        None stands for a zero vector, which has no direction. Equal texts of one user
+        are embedded once, while they are in the cache. If the embedder fails, nothing
+        is cached.
         """
         self._refuse_nested()
         found: dict[str, bytes | None] = {}

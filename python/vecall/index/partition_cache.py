@@ -53,7 +53,6 @@ from vecall.system import trim_heap
 
 # Loads a partition from the file into the engine, or only its new changes.
 
-
 _log = logging.getLogger("vecall")
 
 _RID, _ROW, _RID_OF_STORED = map(attrgetter, ("rid", "row", "row.rid"))
@@ -608,7 +607,6 @@ class PartitionCache:
 
 
 # Loads every user as a search does, and says what a search would meet.
-
 
 _AT_ONCE = 1_000
 _ABOUT = "loading"

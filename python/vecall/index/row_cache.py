@@ -152,7 +152,6 @@ def _estimated_row_bytes(row: tuple[Any, ...]) -> int:
 
 # Converts rows to the engine's input: hashed words, names and sessions, vectors.
 
-
 Key = tuple[str, str]
 
 _NEVER = np.iinfo(np.int64).max
@@ -291,7 +290,6 @@ class NewestChanges:
 # With a pool per kind, a short read of one user does not wait for a scan or a load of
 # another user's rows. Scans take turns by user. At most one large partition is loaded
 # at a time.
-
 
 P = ParamSpec("P")
 T = TypeVar("T")

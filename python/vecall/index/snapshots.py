@@ -20,27 +20,16 @@ from vecall.store import Snapshots, SnapshotTag, Storage, Version
 
 @dataclass(slots=True, eq=False)
 class LoadedPartition:
-    """The state of one partition in the engine.
+    """The state of one partition in the engine."""
 
-    Attributes:
-        part: The partition's number.
-        seq: Its newest change that the engine has.
-        head: Random bits of that change.
-        rows: The number of its rows in the engine.
-        steps: A counter that is odd while the engine's rows are being changed.
-        nbytes: Its memory in the engine, in bytes.
-        unsaved: The number of changes since its snapshot.
-        sound: Whether the engine's content is trusted to match the file.
-    """
-
-    part: int
-    seq: int
-    rows: int = 0
-    steps: int = 0
-    nbytes: int = 0
-    unsaved: int = 0
-    sound: bool = True
-    head: int = 0
+    part: int  # its number
+    seq: int  # its newest change that the engine has
+    rows: int = 0  # in the engine
+    steps: int = 0  # a counter that is odd while the engine's rows are being changed
+    nbytes: int = 0  # in the engine
+    unsaved: int = 0  # changes since its snapshot
+    sound: bool = True  # whether the engine's content is trusted to match the file
+    head: int = 0  # random bits of its newest change
 
     @property
     def version(self) -> Version:
