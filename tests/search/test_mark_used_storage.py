@@ -223,7 +223,9 @@ def test_a_use_right_after_the_switch_moves_the_vector(
     new = Named(5, "new")
     mark(service, "a", **BOB)
     with monkeypatch.context() as patch:
-        patch.setattr(vecall.index.embedding.Backfill, "_move_migrated_vectors", lambda _: None)
+        patch.setattr(
+            vecall.index.embedding.Backfill, "_move_migrated_vectors", lambda _: None
+        )
         assert service.sync.admin.reembed(new) == 4
         assert mark(service, "a", "c") == 2
         assert texts(service) == ["zebra a", "zebra b", "zebra c"]
