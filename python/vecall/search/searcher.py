@@ -84,8 +84,6 @@ FLOOR_OF_WORDS = (
     "alone (ranking.fusion) does not have; the floor that works there is min_confidence"
 )
 
-_NO_FACTOR = 1.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOptions:
@@ -133,7 +131,16 @@ class SearchOptions:
         if not isinstance(ranking, Ranking | None):
             raise ConfigError("search.ranking: expected a vecall.Ranking")
         if self.authors is not None:
-            authors = _checked_favoured(ranking or Ranking(), self.authors)
+            own = ranking or Ranking()
+            if own.authors is not None:
+                msg = "search.authors: the ranking has authors already; give them once"
+                raise ConfigError(msg)
+            if own.weights.get("favoured") == own.weights.get("reply") == 1.0:
+                raise ConfigError(
+                    'search.authors: the ranking favours none; its weights "favoured" '
+                    'and "reply" are 1'
+                )
+            authors = checked_authors(self.authors, "search.authors")
             object.__setattr__(self, "authors", authors)
         if isinstance(self.calibration, str | Path):
             loaded = Calibration.load(self.calibration)
@@ -167,18 +174,6 @@ def scoring_of(options: SearchOptions, embedder: Embedder | None) -> Scoring:
     calibration = cast("Calibration | None", options.calibration)
     model_id = None if embedder is None else embedder.model_id
     return Scoring(calibration or Calibration.shipped(), model_id, options.scorer)
-
-
-def _checked_favoured(ranking: Ranking, authors: object) -> tuple[str, ...]:
-    if ranking.authors is not None:
-        msg = "search.authors: the ranking has authors already; give them once"
-        raise ConfigError(msg)
-    if all(ranking.weights.get(name) == _NO_FACTOR for name in ("favoured", "reply")):
-        raise ConfigError(
-            'search.authors: the ranking favours none; its weights "favoured" and '
-            '"reply" are 1'
-        )
-    return checked_authors(authors, "search.authors")
 
 
 # Validates a query vector that the caller computed.
