@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -422,6 +423,9 @@ CONDITIONS: list[tuple[Any, bool]] = [
     ({"a": {"$not": {"$gt": 5}}}, True),
     ({"list": [1, 2]}, True),
     ({"d.e": 7}, True),
+    ({"nan": {"$gte": 1}}, False),
+    ({"nan": {"$lte": 1}}, False),
+    ({"a": {"$gte": math.nan}}, False),
     ({}, True),
 ]
 
@@ -429,6 +433,7 @@ CONDITIONS: list[tuple[Any, bool]] = [
 @pytest.mark.parametrize(("where", "expected"), CONDITIONS)
 def test_conditions_on_values(where, expected):
     value = {"a": 1, "b": {"c": "x"}, "nil": None, "list": [1, 2], "d.e": 7}
+    value["nan"] = math.nan
     assert compiled(where)(value) is expected
 
 

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from operator import ge, gt, le, lt
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -36,29 +37,21 @@ def _spend_nothing(_comparisons: int) -> None:
 
 
 class Rules(NamedTuple):
-    """What conditions may contain.
+    """What conditions may contain."""
 
-    Attributes:
-        name: The argument's name, for error messages.
-        most_fields: Maximum number of fields of one mapping of conditions.
-        least_values: Minimum number of values in a list of operands.
-        most_values: Maximum number of values in a list of operands.
-        scalars_only: Whether operands must be scalars or lists of scalars. Then a
-            mapping that is not of operators is refused too.
-        finite_only: Whether NaN and infinity are refused as operands. NaN equals
-            nothing and has no order.
-        spend: Called with the comparisons that a long stored list or text takes.
-        own: Fields besides those of the value, and what converts their operands. They
-            begin with "$" and have the operators that compare two values.
-    """
-
-    name: str = "where"
-    most_fields: int | None = None
-    least_values: int = 0
+    name: str = "where"  # the argument's name, for error messages
+    most_fields: int | None = None  # of one mapping of conditions
+    least_values: int = 0  # in a list of operands
     most_values: int = 1_000
+    # Whether operands must be scalars or lists of scalars. Then a mapping that is not
+    # of operators is refused too.
     scalars_only: bool = False
+    # Whether NaN, which equals nothing and has no order, and infinity are refused.
     finite_only: bool = True
+    # Called with the comparisons that a long stored list or text takes.
     spend: Callable[[int], None] = _spend_nothing
+    # Fields besides those of the value, and what converts their operands. They begin
+    # with "$" and have the operators that compare two values.
     own: Mapping[str, Callable[[object], object]] = MappingProxyType({})
 
 
@@ -157,15 +150,15 @@ def _checked_conditions(where: object, rules: Rules, depth: int) -> Conditions:
             conditions.asks_own |= any(part.asks_own for part in parts)
             among = all if field == "$and" else any
             tests.append(_test_among(among, [part.test for part in parts]))
-        elif field in rules.own:
-            own = _converted_condition(condition, rules.own[field], rules)
-            conditions.asks_own = True
-            conditions[field], test = _field_condition_and_test(own, rules, depth)
-            tests.append(_field_value_test(field, test))
-        elif _IS_OPERATOR.match(field):
+        elif _IS_OPERATOR.match(field) and field not in rules.own:
             raise InvalidArgumentError(_unknown_operator_message(rules))
         else:
-            conditions[field], test = _field_condition_and_test(condition, rules, depth)
+            own = rules.own.get(field)
+            given = condition
+            if own is not None:
+                given = _converted_condition(condition, own, rules)
+                conditions.asks_own = True
+            conditions[field], test = _field_condition_and_test(given, rules, depth)
             tests.append(_field_value_test(field, test))
     conditions.test = _test_of_all(tests)
     return conditions
@@ -305,7 +298,7 @@ def _negated_operator(made: Operator) -> Operator:
     return operator
 
 
-def _order_operator(holds: Callable[[int], bool]) -> Operator:
+def _order_operator(holds: Callable[[Any, Any], bool]) -> Operator:
     def made(given: Any, rules: Rules, depth: int) -> tuple[Any, Test]:
         given = exact(given)
         if isinstance(given, bool) or not isinstance(given, int | float | str):
@@ -317,9 +310,7 @@ def _order_operator(holds: Callable[[int], bool]) -> Operator:
         def test(stored: Any) -> bool:
             if isinstance(stored, bool) or not isinstance(stored, kinds):
                 return False
-            if wanted != wanted:  # noqa: PLR0124 -- NaN
-                return False
-            return holds((stored > wanted) - (stored < wanted))
+            return holds(stored, wanted)
 
         return wanted, test
 
@@ -481,10 +472,10 @@ def _unknown_operator_message(rules: Rules) -> str:
 _OPERATORS: dict[str, Operator] = {
     "$eq": _equals_operator,
     "$ne": _negated_operator(_equals_operator),
-    "$gt": _order_operator(lambda sign: sign > 0),
-    "$gte": _order_operator(lambda sign: sign >= 0),
-    "$lt": _order_operator(lambda sign: sign < 0),
-    "$lte": _order_operator(lambda sign: sign <= 0),
+    "$gt": _order_operator(gt),
+    "$gte": _order_operator(ge),
+    "$lt": _order_operator(lt),
+    "$lte": _order_operator(le),
     "$in": _among_operator,
     "$nin": _negated_operator(_among_operator),
     "$contains": _containment_operator(all, several=False),
@@ -519,11 +510,13 @@ TIMES = MappingProxyType({name: _time_converter(name) for name in (_TIME, _UPDAT
 _RULES = Rules(_NAME, MOST_KEYS, 1, MOST_VALUES, scalars_only=True, own=TIMES)
 
 
+def _parsed_conditions(wanted: Mapping[str, Any]) -> Conditions:
+    return wanted if isinstance(wanted, Conditions) else parsed(wanted, _RULES)
+
+
 def has_values(metadata: Mapping[str, object], wanted: Mapping[str, Any]) -> bool:
     """Whether metadata meets conditions."""
-    if not isinstance(wanted, Conditions):
-        wanted = parsed(wanted, _RULES)
-    return wanted.test(metadata)
+    return _parsed_conditions(wanted).test(metadata)
 
 
 def asks_times(wanted: Mapping[str, Any] | None) -> bool:
@@ -540,9 +533,7 @@ def with_times(
 
 def scan_of(wanted: Mapping[str, Any], most: int | None = None) -> Test:
     """Return a test of the metadata of one scan; see `Conditions.scan`."""
-    if not isinstance(wanted, Conditions):
-        wanted = parsed(wanted, _RULES)
-    return wanted.scan(most)
+    return _parsed_conditions(wanted).scan(most)
 
 
 def needed(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:

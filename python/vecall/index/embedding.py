@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from itertools import groupby
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,11 +55,6 @@ _PASSING = (  # until Python 3.11 the three timeouts are classes of their own
 )
 
 
-class _Batch(NamedTuple):
-    texts: list[str]
-    vectors: Future[list[bytes | None]]
-
-
 class EmbeddingQueue:
     """One embedder, its thread, and the vectors of recent queries and texts."""
 
@@ -96,13 +91,10 @@ class EmbeddingQueue:
         return self._queries.get(app, user, query)
 
     async def embed_query(self, app: str, user: str, query: str) -> Vectors:
-        """Return the vector of a query, float32 (dimensions,).
-
-        Raises:
-            EmbedderError: The embedder failed.
-        """
+        """Return the vector of a query, float32 (dimensions,)."""
         self._refuse_nested()
-        vectors: Vectors = await Join(self._submit_query(query))
+        work = self._submit(self._queries_async, self._embed_queries, [query], None)
+        vectors: Vectors = await Join(work)
         vector: Vectors = vectors[0]
         self._queries.put(app, user, query, vector)
         return vector
@@ -112,29 +104,25 @@ class EmbeddingQueue:
     ) -> list[bytes | None]:
         """Return one vector for each text, as float32 little-endian bytes.
 
-        None stands for a zero vector, which has no direction.
-
-        Equal texts of one user are embedded once, while they are in the cache.
-
-        Raises:
-            EmbedderError: The embedder failed; nothing was cached.
+        None stands for a zero vector, which has no direction. Equal texts of one user
+        are embedded once, while they are in the cache. If the embedder fails, nothing
+        is cached.
         """
         self._refuse_nested()
         found: dict[str, bytes | None] = {}
         todo = list(dict.fromkeys(texts))
-        running: list[_Batch] = []
+        running: list[tuple[list[str], Future[list[bytes | None]]]] = []
         elsewhere: dict[str, Future[bytes | None]] = {}
         while todo or running:
             while todo and len(running) < self._most_in_flight:
                 next_texts, todo = todo[:_BATCH], todo[_BATCH:]
                 batch = self._start_batch(app, user, next_texts, found, elsewhere)
-                if batch.texts:
+                if batch is not None:
                     running.append(batch)
             if running:
-                batch = running.pop(0)
-                vectors = await Join(batch.vectors)
-                for text, vector in zip(batch.texts, vectors, strict=True):
-                    found[text] = vector
+                sent, vectors = running.pop(0)
+                made = await Join(vectors)
+                found |= zip(sent, made, strict=True)
         for text, promise in elsewhere.items():
             try:
                 found[text] = await Join(promise)
@@ -149,43 +137,33 @@ class EmbeddingQueue:
         texts: list[str],
         found: dict[str, bytes | None],
         elsewhere: dict[str, Future[bytes | None]],
-    ) -> _Batch:
+    ) -> tuple[list[str], Future[list[bytes | None]]] | None:
         """Start embedding the texts that are neither cached nor in flight."""
         keys = [(app, user, _hash_of_text(text)) for text in texts]
         mine: dict[int, Claim] = {}
         try:
-            return self._claim_and_send(keys, texts, mine, found, elsewhere)
+            others = self._in_flight.claim(keys, mine)
+            elsewhere.update({texts[at]: promise for at, promise in others.items()})
+            # Check the cache after the claim: another call caches before it releases.
+            batch, claimed, needless = [], [], []
+            for at in mine:
+                known = self._texts.get(*keys[at])
+                if known is None:
+                    batch.append(texts[at])
+                    claimed.append(keys[at])
+                else:
+                    found[texts[at]] = known
+                    needless.append(keys[at])
+            self._in_flight.dropped(needless)
+            if not batch:
+                return None
+            vectors = self._submit_texts(batch)
+            vectors.add_done_callback(partial(self._cache_vectors, claimed))
+            self._in_flight.sent(claimed, vectors)
+            return batch, vectors
         except BaseException:
             self._in_flight.abandoned(keys, mine)  # others may wait for it
             raise
-
-    def _claim_and_send(
-        self,
-        keys: list[FlightKey],
-        texts: list[str],
-        mine: dict[int, Claim],
-        found: dict[str, bytes | None],
-        elsewhere: dict[str, Future[bytes | None]],
-    ) -> _Batch:
-        others = self._in_flight.claim(keys, mine)
-        elsewhere.update({texts[at]: promise for at, promise in others.items()})
-        # Check the cache after the claim: another call caches before it releases.
-        batch, claimed, needless = [], [], []
-        for at in mine:
-            known = self._texts.get(*keys[at])
-            if known is None:
-                batch.append(texts[at])
-                claimed.append(keys[at])
-            else:
-                found[texts[at]] = known
-                needless.append(keys[at])
-        self._in_flight.dropped(needless)
-        if not batch:
-            return _Batch([], Future())
-        vectors = self._submit_texts(batch)
-        vectors.add_done_callback(partial(self._cache_vectors, claimed))
-        self._in_flight.sent(claimed, vectors)
-        return _Batch(batch, vectors)
 
     def _cache_vectors(
         self, keys: Sequence[FlightKey], done: Future[list[bytes | None]]
@@ -231,22 +209,28 @@ class EmbeddingQueue:
         return _AHEAD if several else 1
 
     def _submit_texts(self, texts: list[str]) -> Future[list[bytes | None]]:
-        work = self._work(self._texts_async, self.embedder.embed, texts, _all_as_bytes)
-        return self.thread.run(work, concurrent=self._texts_async)
+        return self._submit(
+            self._texts_async, self.embedder.embed, texts, _all_as_bytes
+        )
 
-    def _submit_query(self, query: str) -> Future[Vectors]:
-        work = self._work(self._queries_async, self._embed_queries, [query], None)
-        return self.thread.run(work, concurrent=self._queries_async)
-
-    def _work(
+    def _submit(
         self,
         concurrent: bool,
         embed: Callable[[list[str]], Any],
         texts: list[str],
         convert: Callable[[Vectors], Any] | None,
-    ) -> Callable[[], Any]:
+    ) -> Future[Any]:
+        """Run a method of the embedder, check what it returns, and convert that."""
+        size = self.embedder.dimensions
+
+        def finish(result: Any) -> Any:
+            vectors = checked_vectors(result, len(texts), size)
+            return vectors if convert is None else convert(vectors)
+
         tried = _embed_with_retries_async if concurrent else _embed_with_retries
-        return partial(tried, embed, texts, self.embedder.dimensions, convert)
+        return self.thread.run(
+            partial(tried, embed, texts, finish), concurrent=concurrent
+        )
 
 
 class _UserLru(Generic[K, V]):
@@ -270,26 +254,20 @@ class _UserLru(Generic[K, V]):
             self._values[app, user, key] = value
             self._of_user.setdefault((app, user), set()).add(key)
             while len(self._values) > self._limit:
-                (*owner, oldest), _ = self._values.popitem(last=False)
-                self._discard_key((owner[0], owner[1]), oldest)
+                (of_app, of_user, oldest), _ = self._values.popitem(last=False)
+                keys = self._of_user[of_app, of_user]
+                keys.discard(oldest)
+                if not keys:
+                    del self._of_user[of_app, of_user]
 
     def drop(self, app: str, user: str) -> None:
         with self._lock:
             for key in self._of_user.pop((app, user), ()):
                 del self._values[app, user, key]
 
-    def _discard_key(self, user: tuple[str, str], key: K) -> None:
-        keys = self._of_user[user]
-        keys.discard(key)
-        if not keys:
-            del self._of_user[user]
-
 
 def _embed_with_retries(
-    embed: Callable[[list[str]], Any],
-    texts: list[str],
-    dimensions: int,
-    convert: Callable[[Vectors], Any] | None,
+    embed: Callable[[list[str]], Any], texts: list[str], finish: Callable[[Any], Any]
 ) -> Any:
     """Embed, check and convert; retry after a pause if the failure may be temporary.
 
@@ -303,16 +281,14 @@ def _embed_with_retries(
             _raise_unless_passing(error, attempt)
         time.sleep(_retry_pause(attempt))
     if isinstance(result, Awaitable):
-        return _awaited_vectors(result, len(texts), dimensions, convert)
-    vectors = checked_vectors(result, len(texts), dimensions)
-    return vectors if convert is None else convert(vectors)
+        return _awaited_vectors(result, finish)
+    return finish(result)
 
 
 async def _embed_with_retries_async(
     embed: Callable[[list[str]], Awaitable[Any]],
     texts: list[str],
-    dimensions: int,
-    convert: Callable[[Vectors], Any] | None,
+    finish: Callable[[Any], Any],
 ) -> Any:
     for attempt in range(1, _TRIES + 1):
         try:
@@ -321,22 +297,15 @@ async def _embed_with_retries_async(
         except Exception as error:
             _raise_unless_passing(error, attempt)
         await asyncio.sleep(_retry_pause(attempt))
-    vectors = checked_vectors(result, len(texts), dimensions)
-    return vectors if convert is None else convert(vectors)
+    return finish(result)
 
 
-async def _awaited_vectors(
-    result: Awaitable[Any],
-    count: int,
-    dimensions: int,
-    convert: Callable[[Vectors], Any] | None,
-) -> Any:
+async def _awaited_vectors(result: Awaitable[Any], finish: Callable[[Any], Any]) -> Any:
     try:
         vectors = await await_result(result)
     except Exception as error:
         raise _embedder_failure(error, 1) from None
-    checked = checked_vectors(vectors, count, dimensions)
-    return checked if convert is None else convert(checked)
+    return finish(vectors)
 
 
 def _raise_unless_passing(error: BaseException, attempt: int) -> None:
@@ -399,18 +368,9 @@ class Backfill:
     """
 
     def __init__(
-        self,
-        storage: Storage,
-        embedding: EmbeddingQueue | None,
-        model: int | None,
+        self, storage: Storage, embedding: EmbeddingQueue | None, model: int | None
     ) -> None:
-        """Start the thread if there are rows to embed.
-
-        Args:
-            storage: The file.
-            embedding: Embeds with the file's model; None to embed nothing.
-            model: The number of the file's model.
-        """
+        """Start the thread if there are rows to embed; None embeds nothing."""
         self._storage = storage
         self._embedding = embedding
         self._model = model
@@ -486,20 +446,16 @@ class Backfill:
         }
         if new:
             made = self._embedding.embed_now(list(new.values()))
-            known |= {
-                text: vector
-                for text, vector in zip(new, made, strict=True)
-                if vector is not None
-            }
-        done = [
+            for text, vector in zip(new, made, strict=True):
+                if vector is not None:
+                    known[text] = vector
+        filled = [
             (row, known[text])
             for row, text in zip(rows, said, strict=True)
             if text in known
         ]
-        if not done:
-            return
-        job = SetVectors(
-            *names, [row for row, _ in done], [vec for _, vec in done], self._model
-        )
-        self._storage.submit(job).result()
-        self.filled += len(done)
+        if filled:
+            with_vectors, vectors = map(list, zip(*filled, strict=True))
+            job = SetVectors(*names, with_vectors, vectors, self._model)
+            self._storage.submit(job).result()
+            self.filled += len(filled)

@@ -59,10 +59,11 @@ class _Namespace:
 
 
 class ItemOwner:
-    """What is loaded of the items of one (app, user); guarded by its lock."""
+    """What is loaded of the items of one (app, user); its lock is held for a search."""
 
-    def __init__(self) -> None:
-        """Start with nothing loaded."""
+    def __init__(self, budget: int) -> None:
+        """Start with nothing loaded; keep to so many bytes."""
+        self._budget = budget
         self.lock = threading.Lock()
         self.part = 0
         self.seq = 0  # all writes up to this version are loaded
@@ -92,35 +93,21 @@ class ItemOwner:
         others = self.items * _ITEM_BYTES + self.known_names * _NAME_BYTES
         return own + self.vector_bytes + others
 
-
-class ItemSearch:
-    """A search of one user's items, while the user is held."""
-
-    def __init__(self, owner: ItemOwner, budget: int) -> None:
-        """Search a held user."""
-        self._owner = owner
-        self._budget = budget
-
-    def names(
+    def namespaces(
         self, reads: StorageReads, state: ItemState, low: str, high: str | None
     ) -> list[str]:
-        """Return the namespaces of a range, also those whose items have expired.
+        """Return the namespaces from `low` to below `high`; None is no bound.
 
-        Args:
-            reads: The read transaction.
-            state: The user's items in it. The namespaces of the same state are known.
-            low: The lowest stored text of a namespace.
-            high: The lowest one above the range; None is no bound.
+        Also those whose items have expired. Those of the same state are known.
         """
-        owner = self._owner
-        if owner.named != state:
-            owner.named, owner.names, owner.known_names = state, {}, 0
-        known = owner.names.get((low, high))
+        if self.named != state:
+            self.named, self.names, self.known_names = state, {}, 0
+        known = self.names.get((low, high))
         if known is None:
             known = reads.item_namespaces(state.part, low, high, -math.inf)
-            if len(known) <= _MOST_NAMES and len(owner.names) < _MOST_RANGES:
-                owner.names[low, high] = known
-                owner.known_names += 1 + len(known)
+            if len(known) <= _MOST_NAMES and len(self.names) < _MOST_RANGES:
+                self.names[low, high] = known
+                self.known_names += 1 + len(known)
         return known
 
     def nearest(
@@ -133,31 +120,22 @@ class ItemSearch:
         accepts: Callable[[ItemRow], bool],
         after: tuple[float, int] | None = None,
     ) -> list[Scored]:
-        """Return the nearest items of some namespaces, best first.
+        """Return exact cosine and item of the nearest items of namespaces, best first.
 
-        Args:
-            reads: The read transaction.
-            state: The user's items in it; its dimension is that of the query.
-            names: The namespaces.
-            query: float32 (dim,), of norm 1.
-            wanted: Maximum number of items.
-            accepts: Whether an item may be found.
-            after: Only items that come after this cosine and version.
-
-        Returns:
-            Exact cosine and item; of equal cosines the later write comes first. If
-            there are further items, the last one is one of these.
+        The query is float32 (state.dim,), of norm 1. With `after`, a cosine and a
+        version, only what comes after them. Of equal cosines the later write comes
+        first. If there are more than `wanted` items, the last one is one of these.
         """
-        owner = self._owner
         try:
-            _follow_writes(owner, reads, state)
+            _follow_writes(self, reads, state)
             for name in names:
-                _load_namespace(owner, reads, name)
+                _load_namespace(self, reads, name)
         except BaseException:  # what is loaded in part would count as all there is
-            owner.forget()
+            self.forget()
             raise
-        found = _nearest_items(owner, reads, names, query, wanted, accepts, after)
-        _unload_over_budget(owner, self._budget)
+        found = _nearest_items(self, reads, names, query, wanted, accepts, after)
+        while self.nbytes > self._budget and len(self.loaded) > 1:
+            _unload_namespace(self, next(iter(self.loaded)))
         return found
 
 
@@ -224,19 +202,15 @@ def _add_vectors(owner: ItemOwner, entries: Iterable[ItemVectors]) -> None:
         if not good.all():
             good = _give_up_refused(owner, name, added, good)
             added, matrix = added[good], matrix[good]
-        before = owner.engine.nbytes_of(_engine_key(name))
+        before = _bytes_of(owner, name)
         owner.engine.add(_engine_key(name), added, matrix)
-        owner.vector_bytes += owner.engine.nbytes_of(_engine_key(name)) - before
+        owner.vector_bytes += _bytes_of(owner, name) - before
 
 
 def _give_up_refused(
     owner: ItemOwner, name: str, added: NDArray[np.int64], good: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Treat items with a vector that the engine refuses as items without vectors.
-
-    Returns:
-        Which of the added vectors are of other items.
-    """
+    """Treat items with a refused vector as such without; return which are of others."""
     versions = added >> _VECTOR_BITS
     refused = set(versions[~good].tolist())
     known = owner.loaded[name]
@@ -292,11 +266,6 @@ def _unload_namespace(owner: ItemOwner, name: str) -> None:
     owner.engine.drop(_engine_key(name))
 
 
-def _unload_over_budget(owner: ItemOwner, budget: int) -> None:
-    while owner.nbytes > budget and len(owner.loaded) > 1:
-        _unload_namespace(owner, next(iter(owner.loaded)))
-
-
 def _nearest_items(
     owner: ItemOwner,
     reads: StorageReads,
@@ -317,29 +286,18 @@ def _nearest_items(
             some = candidates[start : start + wanted + _MORE]
             _read_candidates(owner, reads, some, decided, accepts)
             rows = [row for v, _ in some if (row := decided[v]) is not None]
-            good += (
-                rows
-                if after is None
-                else _rows_after_place(after, rows, owner.dim, query)
-            )
+            if after is not None:
+                cosines = _row_cosines(rows, owner.dim, query)
+                scored = zip(cosines, rows, strict=True)
+                rows = [row for cosine, row in scored if (cosine, row.version) < after]
+            good += rows
             if len(good) >= wanted + _MORE:
                 break
         if is_whole or k >= most or len(good) >= wanted + _MORE:
-            scored = list(zip(_row_cosines(good, owner.dim, query), good, strict=True))
-            scored.sort(key=lambda each: (-each[0], -each[1].rid))
-            return scored[: wanted + 1]
+            best = list(zip(_row_cosines(good, owner.dim, query), good, strict=True))
+            best.sort(key=lambda each: (-each[0], -each[1].rid))
+            return best[: wanted + 1]
         k *= 4
-
-
-def _rows_after_place(
-    place: tuple[float, int],
-    rows: Sequence[ItemRow],
-    dim: int,
-    query: NDArray[np.float32],
-) -> list[ItemRow]:
-    """Return the rows that come after a cosine and a version."""
-    scored = zip(_row_cosines(rows, dim, query), rows, strict=True)
-    return [row for cosine, row in scored if (cosine, row.version) < place]
 
 
 def _nearest_candidates(
@@ -425,20 +383,15 @@ class ItemCache:
     """What is loaded of the items of all users. Thread-safe."""
 
     def __init__(self, budget: int) -> None:
-        """Start with nothing loaded.
-
-        Args:
-            budget: Bytes of one user's loaded vectors above which the namespaces that
-                were not searched for the longest time are dropped.
-        """
+        """Start with nothing loaded; keep each user's vectors to so many bytes."""
         self._budget = budget
         self._owners: OrderedDict[Key, ItemOwner] = OrderedDict()  # last searched last
         self.nbytes = 0
         """Bytes of all loaded vectors, and of what belongs to them."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @contextmanager
-    def held(self, key: Key, after: Callable[[], object]) -> Iterator[ItemSearch]:
+    def held(self, key: Key, after: Callable[[], object]) -> Iterator[ItemOwner]:
         """Hold what is loaded of a user, for one search; then call `after`.
 
         Open the read transaction inside: then the states of successive searches come
@@ -447,23 +400,23 @@ class ItemCache:
         with self._lock:
             owner = self._owners.get(key)
             if owner is None:
-                owner = self._owners[key] = ItemOwner()
+                owner = self._owners[key] = ItemOwner(self._budget)
             self._owners.move_to_end(key)
         with owner.lock:
             try:
-                yield ItemSearch(owner, self._budget)
+                yield owner
             finally:
                 self._count_bytes(key, owner)
                 after()
 
     def drop(self, key: Key) -> int:
-        """Free what is loaded of a user, after the search in progress.
-
-        Returns:
-            Its bytes.
-        """
+        """Free what is loaded of a user, after the search in progress; its bytes."""
         with self._lock:
-            return self._drop_owner(key)
+            owner = self._owners.pop(key, None)
+            if owner is None:
+                return 0
+            self.nbytes -= owner.counted
+            return owner.counted
 
     def forget(self, key: Key, deleted: Iterable[tuple[str, str, int]]) -> None:
         """Free the vectors of deleted items: namespace, key and version. Never waits.
@@ -485,13 +438,9 @@ class ItemCache:
             self.drop(key)
 
     def evict(self, nbytes: int) -> int:
-        """Free the users who were not searched for the longest time.
+        """Free some bytes or more, of users not searched lately; return how many.
 
-        Args:
-            nbytes: How much to free at least, in bytes.
-
-        Returns:
-            The freed bytes; 0 if all users are being searched.
+        It is 0 if all users are being searched.
         """
         victims, freed = [], 0
         with self._lock:
@@ -502,15 +451,8 @@ class ItemCache:
                     victims.append(key)
                     freed += owner.counted
             for key in victims:
-                self._drop_owner(key)
+                self.drop(key)
         return freed
-
-    def _drop_owner(self, key: Key) -> int:
-        owner = self._owners.pop(key, None)
-        if owner is None:
-            return 0
-        self.nbytes -= owner.counted
-        return owner.counted
 
     def _count_bytes(self, key: Key, owner: ItemOwner) -> None:
         """Count the bytes of a user, whose lock is held."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from vecall._core import Engine
 from vecall.concurrency.locks import Done, KeyLocks, SharedWork
 from vecall.concurrency.time_slices import Slices
 from vecall.errors import ClosedError, CorruptFileError, VecallError
-from vecall.index.item_index import ItemCache, ItemOwner, ItemSearch
+from vecall.index.item_index import ItemCache, ItemOwner
 from vecall.index.row_cache import Key, NewestChanges, ReadThreads, RowCache, add_rows
 from vecall.index.snapshots import LoadedPartition, LoadedPartitions, SnapshotCache
 from vecall.store import (
@@ -52,7 +52,6 @@ from vecall.store import (
 from vecall.system import trim_heap
 
 # Loads a partition from the file into the engine, or only its new changes.
-
 
 _log = logging.getLogger("vecall")
 
@@ -96,16 +95,7 @@ class PartitionLoader:
         *,
         in_memory: bool,
     ) -> None:
-        """Read from a file.
-
-        Args:
-            storage: The file.
-            engine: The engine.
-            cache: The row cache.
-            snapshots: Reads snapshots; None without snapshots.
-            model: The number of the model of the engine's vectors.
-            in_memory: The database is in memory, with a single connection.
-        """
+        """Read from a file, or from a database in memory with a single connection."""
         self._storage = storage
         self._engine = engine
         self._cache = cache
@@ -119,25 +109,17 @@ class PartitionLoader:
         """The number of rows that the engine refused, see `add_rows`."""
 
     def _require_model(self) -> None:
-        """Check that the rows just read have vectors of this model.
+        """Raise MovedModelError if the rows just read have vectors of another model.
 
         Call it after reading, and before a search can see the rows.
-
-        Raises:
-            MovedModelError: The rows have vectors of another model, which another
-                engine serves.
         """
         if self.moving is not None and self.moving():
             raise MovedModelError
 
     def replay(self, key: Key, entry: LoadedPartition) -> int | None:
-        """Apply the new changes in the file.
+        """Apply the new changes in the file; return the number of changed rows.
 
-        Returns:
-            The number of changed rows; None if the change log does not reach back.
-
-        Raises:
-            MovedModelError: The file was migrated to another model.
+        None if the change log does not reach back.
         """
         with self._storage.read(*key) as reads:
             newest = reads.partition_state(entry.part, *key)
@@ -150,31 +132,19 @@ class PartitionLoader:
             changed = reads.changed_since(*entry.version)
             if changed is None:
                 return None
-            rids = changed.written
-            stored = reads.load_rows(rids)
-        present = {item.row.rid for item in stored}
-        self._cache.forget(rids + changed.marked)
-        self.apply(key, entry, stored, [rid for rid in rids if rid not in present])
+            stored = reads.load_rows(changed.written)
+        self._cache.forget(changed.written + changed.marked)
+        replayed = self._apply_log(key, entry, changed, stored)
         if entry.rows != newest.live:
             return None
         self._require_model()
         entry.seq, entry.head = newest.seq, newest.head
-        return len(rids) + len(changed.marked)
+        return replayed
 
     def fill(self, key: Key, entry: LoadedPartition, *, from_rows: bool) -> int | None:
-        """Fill the engine's empty partition.
+        """Fill the engine's empty partition; return how many rows no snapshot has.
 
-        Args:
-            key: The partition.
-            entry: Its entry, with `part` set.
-            from_rows: Ignore the snapshot.
-
-        Returns:
-            The number of rows that no snapshot contains; None if the partition does not
-            exist.
-
-        Raises:
-            MovedModelError: The file was migrated to another model.
+        None if the partition does not exist. With `from_rows` no snapshot is read.
         """
         part = entry.part
         with self._storage.read(*key) as reads:
@@ -201,9 +171,8 @@ class PartitionLoader:
                 self._engine.drop(key)
                 with closing(reads.load_partition(part)) as stored:
                     if self._in_memory:
-                        rows_in_memory = list(
-                            stored
-                        )  # before the only connection is released
+                        # Before the only connection is released.
+                        rows_in_memory = list(stored)
                     else:
                         self.apply(key, entry, stored, ())
         if rows_in_memory:
@@ -225,10 +194,9 @@ class PartitionLoader:
         entry: LoadedPartition,
         newest: PartitionState,
     ) -> int | None:
-        """Load a partition from its snapshot and the changes since.
+        """Load a partition from its snapshot and the changes since; return how many.
 
-        Returns:
-            The number of changed rows; None without a usable snapshot.
+        None without a usable snapshot.
         """
         if self._snapshots is None or newest.snap is None:
             return None
@@ -239,14 +207,25 @@ class PartitionLoader:
         changed = self._changes_since_snapshot(reads, tag, newest)
         if changed is None:
             return None
-        rids, marked = changed.written, len(changed.marked)
-        stored = reads.load_rows(rids)
-        present = {item.row.rid for item in stored}
-        self.apply(key, entry, stored, [rid for rid in rids if rid not in present])
+        stored = reads.load_rows(changed.written)
+        replayed = self._apply_log(key, entry, changed, stored)
         if entry.rows != newest.live:
             self._snapshots.reject(part, "differs from the file")
             return None
-        return len(rids) + marked
+        return replayed
+
+    def _apply_log(
+        self,
+        key: Key,
+        entry: LoadedPartition,
+        changed: ChangedRows,
+        stored: Sequence[RowWithVector],
+    ) -> int:
+        """Apply changes of the log; return how many rows they changed."""
+        present = {item.row.rid for item in stored}
+        removed = [rid for rid in changed.written if rid not in present]
+        self.apply(key, entry, stored, removed)
+        return len(changed.written) + len(changed.marked)
 
     @staticmethod
     def _changes_since_snapshot(
@@ -312,18 +291,9 @@ class PartitionCache:
         budget: int,
         items: ItemCache | None = None,
     ) -> None:
-        """Start with nothing loaded.
+        """Start with nothing loaded; `newest` is that of a database in memory.
 
-        Args:
-            storage: The file.
-            engine: An empty engine.
-            cache: The row cache.
-            snapshots: Reads and writes snapshots; None without snapshots.
-            threads: The reading threads.
-            newest: The newest changes of a database in memory; None with a file.
-            model: The number of the model of the engine's vectors.
-            budget: Memory for the engine, the cache and the items together, in bytes.
-            items: The vectors of items.
+        Engine, cache and items share the budget, in bytes.
         """
         self._storage = storage
         self._engine = engine
@@ -344,17 +314,16 @@ class PartitionCache:
         vectors of that model."""
         self._locks: KeyLocks[Key] = KeyLocks()
         self._residents = LoadedPartitions()
+        self.pinned = self._residents.pinned
         self._work = SharedWork(self._start_loading)
         self._evicted = 0  # bytes, since the heap was last trimmed
         if snapshots is not None:
             snapshots.watch(self._held_entry)
 
     def target(self, key: Key) -> Version | None | Future[Version | None]:
-        """Return a partition's version as of now, or a future of it.
+        """Return a partition's version as of now; None if there is no such partition.
 
-        Returns:
-            None if there is no such partition. Pass the result of a future to
-            `current`.
+        Pass the result of a future to `current`.
         """
         if self._newest is not None:
             found: Version | None | Future[Version | None] = self._newest.get(key)
@@ -387,10 +356,7 @@ class PartitionCache:
     def holds(self, key: Key, entry: LoadedPartition, steps: int) -> bool:
         """Whether a partition did not change in the engine since `loaded` was called.
 
-        Args:
-            key: The partition.
-            entry: The entry that `loaded` returned before the engine call.
-            steps: The entry's `steps` at that time.
+        It returned the entry, whose `steps` were these.
         """
         if self._residents.get(key) is not entry:
             return False
@@ -412,9 +378,6 @@ class PartitionCache:
 
         Concurrent callers share one run, which none of them can cancel. Afterwards each
         caller checks whether the run reached the change that it needs.
-
-        Raises:
-            ClosedError: The service was closed.
         """
         return self._work.ask(key)
 
@@ -422,19 +385,14 @@ class PartitionCache:
     def moving(self, moved: Callable[[], bool]) -> Iterator[None]:
         """Prevent searches of partitions read without the vectors of their model.
 
-        Args:
-            moved: Returns whether the new model is active, and if so switches the
-                service to it. Runs on reading threads; may wait for the writer thread.
+        `moved` is `PartitionLoader.moving`; it runs on reading threads and may wait for
+        the writer thread.
         """
         self._filling.moving = moved
         try:
             yield
         finally:
             self._filling.moving = None
-
-    def pinned(self, key: Key) -> AbstractContextManager[None]:
-        """Prevent eviction of a partition during the block."""
-        return self._residents.pinned(key)
 
     def publish(self, change: Change) -> None:
         """Apply a change of this process right after its commit, without blocking."""
@@ -650,20 +608,14 @@ class PartitionCache:
 
 # Loads every user as a search does, and says what a search would meet.
 
-
 _AT_ONCE = 1_000
 _ABOUT = "loading"
 
 
 def examine_storage(path: Path | str) -> list[Finding]:
-    """Check a storage, and whether every user of it can be searched; change nothing.
+    """Check a file, or the database of a URL, and whether all users can be searched.
 
-    Args:
-        path: A file, or the URL of a database.
-
-    Raises:
-        ConfigError: The file does not exist, or the database refuses access.
-        StorageError: The database cannot be reached.
+    It changes nothing. ConfigError and StorageError say why nothing can be read.
     """
     found = examine_database(path) if isinstance(path, str) else examine(path)
     is_newest = any(each.about == "schema" and each.level == "ok" for each in found)
@@ -671,11 +623,7 @@ def examine_storage(path: Path | str) -> list[Finding]:
 
 
 def require_whole(path: Path) -> None:
-    """Check a copy of a file as `examine_storage` does, on any file system.
-
-    Raises:
-        CorruptFileError: It is damaged.
-    """
+    """Raise CorruptFileError if a copy of a file is damaged, on any file system."""
     found = examine(path)
     if any(each.about == "schema" and each.level == "ok" for each in found):
         found.append(_examine_loading(path, anywhere=True))
@@ -748,14 +696,13 @@ def _all_partitions(storage: Storage) -> Iterator[PartitionNames]:
 
 def _refused_items(storage: Storage, key: tuple[str, str]) -> int:
     """Search the items of a user once; return how many the engine refuses."""
-    owner = ItemOwner()
-    search = ItemSearch(owner, 0)
+    owner = ItemOwner(0)
     with storage.read(*key) as reads:
         state = reads.item_state(*key)
         if state is None or not state.dim:
             return 0
         query = np.zeros(state.dim, np.float32)
         query[0] = 1.0
-        names = search.names(reads, state, "", None)
-        search.nearest(reads, state, names, query, 1, lambda _: True)
+        names = owner.namespaces(reads, state, "", None)
+        owner.nearest(reads, state, names, query, 1, lambda _: True)
     return owner.refused

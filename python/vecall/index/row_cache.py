@@ -87,10 +87,8 @@ class RowCache:
     def put(self, rows: Iterable[Row], read_at: int | None = None) -> None:
         """Cache rows, and evict the least recently used ones beyond the budget.
 
-        Args:
-            rows: The rows.
-            read_at: The moment before they were read. Rows that changed since are not
-                cached: the read may have returned their old content.
+        Rows that changed since `read_at`, the moment before they were read, are not
+        cached: the read may have returned their old content.
         """
         with self._lock:
             for row in rows:
@@ -154,7 +152,6 @@ def _estimated_row_bytes(row: tuple[Any, ...]) -> int:
 
 # Converts rows to the engine's input: hashed words, names and sessions, vectors.
 
-
 Key = tuple[str, str]
 
 _NEVER = np.iinfo(np.int64).max
@@ -179,13 +176,10 @@ class _Names(dict[str | None, int]):
 def add_rows(
     engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
 ) -> int:
-    """Add rows to the engine, with their words and the vectors of one model.
+    """Add rows with their words and the vectors of one model; return how many failed.
 
     A row that the engine refuses costs no other row. It is added without its vector;
     if that is refused as well, by its number alone, so that no search finds it.
-
-    Returns:
-        The number of rows that the engine refused.
     """
     try:
         _add_to_engine(engine, key, stored, model)
@@ -201,14 +195,14 @@ def _add_what_is_accepted(
         text="", author=None, kind=None, session=None, pos=None, ts=0.0
     )
     forms = (entry, entry._replace(vec=None), RowWithVector(bare, None))
-    for form in forms[:-1]:
+    for form in forms:
         try:
             _add_to_engine(engine, key, [form], model)
+            break
         except InvalidArgumentError:
-            continue
-        return form is not entry
-    _add_to_engine(engine, key, forms[-1:], model)
-    return True
+            if form is forms[-1]:
+                raise
+    return form is not entry
 
 
 def _add_to_engine(
@@ -297,7 +291,6 @@ class NewestChanges:
 # another user's rows. Scans take turns by user. At most one large partition is loaded
 # at a time.
 
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -313,9 +306,8 @@ class ReadThreads:
     def __init__(self, *, in_memory: bool = False) -> None:
         """Start with no thread.
 
-        Args:
-            in_memory: A database in memory has one connection. A scan that waits for
-                its turn would keep it.
+        A database in memory has one connection: a scan that waits for its turn would
+        keep it.
         """
         self._short = Pool(_SHORT, thread_name_prefix="vecall-reads")
         users = _LONG if in_memory else _USERS
@@ -323,31 +315,21 @@ class ReadThreads:
         self._small = Pool(1, thread_name_prefix="vecall-loader-small")
         self._large = Pool(1, thread_name_prefix="vecall-loader-large")
 
+    # Each of these raises ClosedError if the service was closed.
+
     def short(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
-        """Run work that reads single rows or a page of them.
-
-        Raises:
-            ClosedError: The service was closed.
-        """
+        """Run work that reads single rows or a page of them."""
         return _submit_unless_closed(self._short.submit, work, *args, **kwargs)
 
     def long(
         self, owner: Hashable, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
-        """Run work that may read all rows of a user, or of the file.
+        """Run work that may read all rows of a user, or of the file if `owner` is None.
 
-        Users take turns. The work ends early if its future is cancelled.
-
-        Args:
-            owner: The app and the user; None for work on the file.
-            work: Its loops must use `vecall.concurrency.time_slices`.
-            *args: The arguments of `work`.
-            **kwargs: Those by name.
-
-        Raises:
-            ClosedError: The service was closed.
+        Users take turns. The work ends early if its future is cancelled; its loops must
+        use `vecall.concurrency.time_slices`.
         """
         return _submit_unless_closed(
             partial(self._long.submit, owner), work, *args, **kwargs
@@ -369,21 +351,13 @@ class ReadThreads:
     def small_load(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
-        """Run work that loads a small partition into the engine.
-
-        Raises:
-            ClosedError: The service was closed.
-        """
+        """Run work that loads a small partition into the engine."""
         return _submit_unless_closed(self._small.submit, work, *args, **kwargs)
 
     def large_load(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
-        """Run work that loads a large partition into the engine, one at a time.
-
-        Raises:
-            ClosedError: The service was closed.
-        """
+        """Run work that loads a large partition into the engine, one at a time."""
         return _submit_unless_closed(self._large.submit, work, *args, **kwargs)
 
     def close(self) -> None:

@@ -20,27 +20,16 @@ from vecall.store import Snapshots, SnapshotTag, Storage, Version
 
 @dataclass(slots=True, eq=False)
 class LoadedPartition:
-    """The state of one partition in the engine.
+    """The state of one partition in the engine."""
 
-    Attributes:
-        part: The partition's number.
-        seq: Its newest change that the engine has.
-        head: Random bits of that change.
-        rows: The number of its rows in the engine.
-        steps: A counter that is odd while the engine's rows are being changed.
-        nbytes: Its memory in the engine, in bytes.
-        unsaved: The number of changes since its snapshot.
-        sound: Whether the engine's content is trusted to match the file.
-    """
-
-    part: int
-    seq: int
-    rows: int = 0
-    steps: int = 0
-    nbytes: int = 0
-    unsaved: int = 0
-    sound: bool = True
-    head: int = 0
+    part: int  # its number
+    seq: int  # its newest change that the engine has
+    rows: int = 0  # in the engine
+    steps: int = 0  # a counter that is odd while the engine's rows are being changed
+    nbytes: int = 0  # in the engine
+    unsaved: int = 0  # changes since its snapshot
+    sound: bool = True  # whether the engine's content is trusted to match the file
+    head: int = 0  # random bits of its newest change
 
     @property
     def version(self) -> Version:
@@ -136,14 +125,7 @@ class SnapshotCache:
         engine: Engine,
         model: int | None,
     ) -> None:
-        """Store an engine's partitions.
-
-        Args:
-            storage: The file.
-            snapshots: Its snapshots.
-            engine: The engine.
-            model: The model of the engine's vectors, None without.
-        """
+        """Store the partitions of an engine with the vectors of a model, if any."""
         self._identity = storage.identity
         self._has_room = storage.maintenance.has_room
         self._snapshots = snapshots
@@ -161,17 +143,10 @@ class SnapshotCache:
     def restore(
         self, key: Key, part: int, seq: int, record: bytes
     ) -> SnapshotTag | None:
-        """Load a partition from its snapshot.
+        """Load a partition, whose newest change is `seq`; return its snapshot's tag.
 
-        Args:
-            key: The partition.
-            part: Its number.
-            seq: Its newest change.
-            record: The file's record of the snapshot.
-
-        Returns:
-            The tag of the snapshot; None without a usable snapshot. Then the caller
-            must drop the engine's partition.
+        None without a usable snapshot of this record of the file. Then the caller must
+        drop the engine's partition.
         """
         try:
             data = self._snapshots.read(part, record)
@@ -189,13 +164,9 @@ class SnapshotCache:
         return tag
 
     def reject(self, part: int, why: str) -> None:
-        """Remove the snapshot of a partition.
+        """Remove the snapshot of a partition, and log why: "snapshot 1 is damaged".
 
         Its record would make the snapshot that replaces it superfluous.
-
-        Args:
-            part: The partition's number.
-            why: The end of the sentence "snapshot 1 ...", for the log.
         """
         _log.warning("snapshot %d %s; rebuilt from the file", part, why)
         try:
@@ -204,13 +175,7 @@ class SnapshotCache:
             _log.warning("it was not removed: %s", type(error).__name__)
 
     def schedule_if_stale(self, key: Key, unsaved: int, rows: int) -> None:
-        """Write a snapshot soon, if the partition is large and has changed enough.
-
-        Args:
-            key: The partition.
-            unsaved: The number of changes since its snapshot.
-            rows: The number of its rows.
-        """
+        """Write a snapshot soon, if the partition is large and has changed enough."""
         if rows < _MIN_ROWS or unsaved < max(_MIN_ROWS, rows // _CHANGED_SHARE):
             return
         with self._mutex:
@@ -231,11 +196,11 @@ class SnapshotCache:
         with self._mutex:
             self._waiting.discard(key)
         try:
-            self._take(key)
+            self._write_snapshot(key)
         except (OSError, MemoryError, VecallError) as error:
             _log.warning("a snapshot was not written: %s", type(error).__name__)
 
-    def _take(self, key: Key) -> None:
+    def _write_snapshot(self, key: Key) -> None:
         if not self._has_room(0):
             return
         generation = self._snapshots.generation()

@@ -153,20 +153,15 @@ _ASKS_LIST_EAST = lazy_pattern(
 class QueryMarks(NamedTuple):
     """The marks and optional terms that a query favours.
 
-    Attributes:
-        time: The mark of rows that name a time, if the query asks for a time, else 0.
-        authors: Marks of the authors that the query's words may name.
-        optional: Terms that raise a score if found and never lower it: parts of
-            identifiers and German compounds, and words of the query as such parts.
-        period: The period that the query names; its words are none of the terms.
-        earlier: For a day without a year, those of the years before.
+    Optional terms raise a score if found and never lower it: parts of identifiers and
+    German compounds, and words of the query as such parts.
     """
 
-    time: int = 0
-    authors: tuple[int, ...] = ()
+    time: int = 0  # the mark of rows that name a time, if the query asks for a time
+    authors: tuple[int, ...] = ()  # marks of the authors that its words may name
     optional: tuple[int, ...] = ()
-    period: Period | None = None
-    earlier: tuple[Period, ...] = ()
+    period: Period | None = None  # that it names; its words are none of the terms
+    earlier: tuple[Period, ...] = ()  # for a day without a year, of the years before
 
 
 def text_marks(

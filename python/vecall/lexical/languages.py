@@ -22,7 +22,6 @@ from vecall.text import lazy_pattern
 # times or places, and not "may", which is also a month. The detection of a text's
 # language uses the same lists.
 
-
 _STOP_WORDS = """
 [english]
 a an the this that these those i me my mine myself we us our ours ourselves you your
@@ -175,7 +174,6 @@ STOP_WORDS = {
 # prefixes only in names (D'Angelo), so memories are indexed under the whole name as
 # well.
 
-
 _FRENCH = "l d j m t s n c qu jusqu lorsqu puisqu quoiqu".split()
 _ITALIAN = (
     "l d c m t s v n un dell all nell dall sull coll quell quest bell gl anch tutt "
@@ -255,16 +253,11 @@ _RUN = lazy_pattern(r"\w+")
 def language_of(
     words: Sequence[str], folded: str = "", text: str = "", toned: Sequence[str] = ()
 ) -> str:
-    """Return the language of a text in Latin letters.
+    """Return the language of a text in Latin letters, as Snowball names it.
 
-    Args:
-        words: The normalised words of the text.
-        folded: The normalised text; its elided words (l', dell') count as stop words.
-        text: The original text; its words with Turkish letters count as stop words.
-        toned: If the text has Vietnamese letters, its words with their tones.
-
-    Returns:
-        Snowball's name of the language, or VIETNAMESE.
+    The words are normalised, as `folded` is. Elided words (l', dell') and words with
+    Turkish letters in `text` count as stop words. `toned` are the words with their
+    tones, if there are Vietnamese letters; only then VIETNAMESE is returned.
     """
     if toned:
         return _with_vietnamese(words, toned)

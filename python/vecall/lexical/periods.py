@@ -41,17 +41,11 @@ from vecall.text import lazy_pattern
 
 
 class Found(NamedTuple):
-    """What a query names.
-
-    Attributes:
-        period: The period.
-        rest: The normalised query without the words that name it.
-        earlier: For a day without a year: those of the years before, the latest first.
-    """
+    """What a query names."""
 
     period: Period
-    rest: str
-    earlier: tuple[Period, ...] = ()
+    rest: str  # the normalised query without the words that name it
+    earlier: tuple[Period, ...] = ()  # for a day without a year: the latest year first
 
 
 def _opening_words(table: Table) -> Iterator[tuple[str, int]]:

@@ -44,18 +44,11 @@ _CODE_SHARE = 0.2  # signs of code per word
 
 
 class Asking(NamedTuple):
-    """What a message asks, by its words alone.
+    """What a message asks, by its words alone."""
 
-    Attributes:
-        nothing: Whether it asks nothing of a memory.
-        telling: The number of words, at most 4, that may name something to remember.
-            A person whom a question is about counts as two.
-        keywords: Whether it has only such words, as what is typed into a search box.
-    """
-
-    nothing: bool
-    telling: int
-    keywords: bool
+    nothing: bool  # whether it asks nothing of a memory
+    telling: int  # words, at most 4, that may name something; a person counts as two
+    keywords: bool  # whether it has only such words, as typed into a search box
 
 
 def asking(text: str) -> Asking:

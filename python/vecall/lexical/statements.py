@@ -66,15 +66,10 @@ _SAME_COSINE = 0.86
 
 
 class Likeness(NamedTuple):
-    """How much two texts look like versions of one statement.
+    """How much two texts look like versions of one statement."""
 
-    Attributes:
-        score: The probability that they are, in [0, 1].
-        says: Whether the later one changes what is said.
-    """
-
-    score: float
-    says: Says
+    score: float  # the probability that they are, in [0, 1]
+    says: Says  # whether the later one changes what is said
 
 
 def likeness(one: str, other: str, cosine: float | None = None) -> Likeness:

@@ -49,7 +49,6 @@ def snowball(name: str) -> Any:
 # "saw", "left", "found" and "felt": they are also words of their own, but improve
 # searches more as forms.
 
-
 _FORMS = """
 begin began begun; bite bitten; blow blew blown; break broke broken; bring brought;
 build built; burn burnt; buy bought; catch caught; choose chose chosen; come came;

@@ -90,7 +90,6 @@ def joined_numbers(words: Sequence[str]) -> list[str]:
 # a query are looked up too. A long word of a query is cut in the same way. A part of it
 # counts only if it is a word, or a part of a word, in the searched memories.
 
-
 _SHORTEST_PART = 4  # letters; shorter parts are affixes (ver-, -ung, -heit)
 SHORTEST_COMPOUND = 2 * _SHORTEST_PART
 """The minimum length, in letters, of a word that is cut."""
@@ -132,7 +131,6 @@ def compound_parts(words: Sequence[str]) -> list[str]:
 # suffix that begins with a vowel must follow a consonant. A suffix that begins with a
 # buffer consonant must follow a vowel. So Hawai'i does not change. Memories are also
 # indexed under the whole word.
-
 
 _CASES = "[dt][ae](?:n|ki)?|[dt][iu]r|l[ae](?:r(?:[iu]n?|[ae]|[dt][ae]n?)?)?"
 _AFTER_CONSONANT = (

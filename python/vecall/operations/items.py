@@ -411,7 +411,7 @@ class ItemOperations(OperationGroup):
                     return []
                 if search is not None and state.dim:
                     require_fit(state, query, embedder)
-                    names = search.names(reads, state, low, high)
+                    names = search.namespaces(reads, state, low, high)
                     nearest = search.nearest(
                         reads, state, names, query, wanted, accepts, _score_of(after)
                     )

@@ -268,13 +268,7 @@ class Searches(Runtime):
         request: SearchRequest,
         find: Callable[[SearchRequest], Awaitable[SearchMemoryResponse]] | None = None,
     ) -> SearchMemoryResponse:
-        """Search one partition; apply the conditions that the engine cannot apply.
-
-        Args:
-            search_index: The search index.
-            request: The search.
-            find: Executes it; default: `Searcher.search`.
-        """
+        """Search one partition; apply the conditions that the engine cannot apply."""
         find = find or search_index.recall.search
         filter_ = request.filter
         if self.rights is not FULL and self.rights.has_floor:

@@ -167,15 +167,7 @@ class Ranking:
 
 
 def checked_authors(given: object, option: str) -> tuple[str, ...]:
-    """Return the names of authors without repeats.
-
-    Args:
-        given: The value of the option.
-        option: The option's name, for the error message.
-
-    Raises:
-        ConfigError: The value is not a sequence of at most 64 non-empty strings.
-    """
+    """Return the names of authors that an option gives, without repeats."""
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ConfigError(f"{option}: expected a sequence of authors' names")
     names = list(map(exact, given))
@@ -216,7 +208,6 @@ user said, and also with what the user asked then."""
 
 # The importance of a memory: a function of its prior, its age and its use.
 
-
 DEFAULT_PRIOR = 0.5
 DAY = 86_400.0
 """The unit of age in seconds: age changes the importance once a day."""
@@ -235,10 +226,7 @@ def weight_of(prior: float | None, uses: int | None, age: float) -> float:
     and 1 therefore never change. Age is rounded down to whole days, so that a repeated
     search returns the same values.
 
-    Args:
-        prior: The importance stored with the memory, in [0, 1]; None means 0.5.
-        uses: How often the memory was used; None means 0.
-        age: Age in seconds. Negative ages count as 0.
+    Age is in seconds; negative ages count as 0. None means no use, or a prior of 0.5.
     """
     prior = DEFAULT_PRIOR if prior is None else prior
     days = max(age, 0.0) // DAY

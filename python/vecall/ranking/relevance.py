@@ -27,23 +27,14 @@ _WHOLE = 0.999
 
 @dataclass(slots=True)
 class Asked:
-    """A query and what was found for it; called, it returns the relevance.
-
-    Attributes:
-        query: The query.
-        confidence: The highest confidence of the first memories; 0 without memories.
-        covered: The largest share of the query's idf that one of them covers.
-        coverage: The largest share that any memory covers.
-        vector: The query's vector; None for a search by words alone.
-        model_id: The embedder's model.
-    """
+    """A query and what was found for it; called, it returns the relevance."""
 
     query: str
-    confidence: float
-    covered: float
-    coverage: float
-    vector: Vectors | None = None
-    model_id: str | None = None
+    confidence: float  # the highest of the first memories; 0 without memories
+    covered: float  # the largest share of the query's idf that one of them covers
+    coverage: float  # the largest share that any memory covers
+    vector: Vectors | None = None  # of the query; None for a search by words alone
+    model_id: str | None = None  # the embedder's model
 
     def signals(self) -> tuple[float, ...]:
         """Return the features of the regression, but for that of the vector."""

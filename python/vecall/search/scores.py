@@ -29,38 +29,23 @@ from vecall.types import MemoryEntry, SearchMemoryResponse
 
 # Confidence and importance of search results.
 
-
 Scorer = Callable[[MemoryEntry, str], tuple[float | None, float]]
 """(memory with default scores, query) -> (confidence or None, importance). It runs on
 the caller's thread for every memory of every search, so it must be fast."""
 
 
 class QueryStats(NamedTuple):
-    """The engine's statistics of a query.
+    """The engine's statistics of a query."""
 
-    Attributes:
-        coverage: Share of the query's total IDF that the best row covers.
-        vector_weight: The weight of the vectors, in [0, 1]: how well they agree with
-            the words.
-        rows: The number of rows that passed the filter.
-        best: The best score.
-        has_vector: Whether the query had a vector other than zero.
-        scale: The factor that converts the vector parts of scores to the scale of the
-            default ranking.
-        period: The period that the query names.
-        inside: The number of rows in it.
-        is_message: Whether the query tells more than it asks.
-    """
-
-    coverage: float
-    vector_weight: float
-    rows: float
-    best: float
-    has_vector: bool
-    scale: float = 1.0
-    period: Period | None = None
-    inside: float = 0.0
-    is_message: bool = False
+    coverage: float  # share of the query's total IDF that the best row covers
+    vector_weight: float  # in [0, 1]: how well the vectors agree with the words
+    rows: float  # the number of rows that passed the filter
+    best: float  # the best score
+    has_vector: bool  # whether the query had a vector other than zero
+    scale: float = 1.0  # converts the vector parts of scores to the default ranking's
+    period: Period | None = None  # the period that the query names
+    inside: float = 0.0  # the number of rows in it
+    is_message: bool = False  # whether the query tells more than it asks
 
 
 @dataclass(slots=True)
@@ -158,9 +143,7 @@ class Scoring:
     ) -> list[tuple[float, float, float]]:
         """Return place, relative score and confidence of texts that match the query.
 
-        Args:
-            found: Share of the query's words that a text contains, in (0, 1], and the
-                text's row; best first.
+        They are found, best first, by the share in (0, 1] of its words that they have.
         """
         hits = [
             (share, share, 0.0, 1.0, math.nan, len(row.text)) for share, row in found
@@ -168,11 +151,7 @@ class Scoring:
         return self._matches.rate(hits, hits[0][0] if hits else 0.0, 0.0)
 
     def rescore(self, memory: MemoryEntry, query: str) -> MemoryEntry:
-        """Return a memory with the scores of the user's scorer.
-
-        Raises:
-            InvalidMemoryError: The scorer did not return two scores.
-        """
+        """Return a memory with the scores of the user's scorer."""
         if self._scorer is None:
             return memory
         try:
@@ -223,7 +202,6 @@ async def call_of_ranking(
 
 # Applies the options of `Ranking` to the engine's hits.
 
-
 _RRF = 60.0  # Cormack et al., "Reciprocal rank fusion …", 2009
 
 
@@ -264,11 +242,7 @@ def decay(hits: list[Hit], rows: Sequence[Row], half_life: float, now: float) ->
 
 
 def apply_reranker(hits: list[Hit], numbers: object) -> None:
-    """Replace the scores by the reranker's.
-
-    Raises:
-        RerankerError: The result is not one finite number per hit.
-    """
+    """Replace the scores by the reranker's: one finite number per hit, or an error."""
     try:
         scores = [float(number) for number in numbers]  # type: ignore[attr-defined]
     except (TypeError, ValueError):
@@ -353,14 +327,10 @@ def _note_part(hit: Hit, name: str, value: float) -> None:
 def merge_scopes(
     answers: Mapping[str, SearchMemoryResponse], top_k: int
 ) -> SearchMemoryResponse:
-    """Return the best memories of several responses to one query.
+    """Return the best memories of the responses by scope, the user's own first.
 
     Scores of different scopes are not comparable; confidences are. Memories without
     a confidence are ordered by their rank in their response.
-
-    Args:
-        answers: The responses by scope, the user's own first.
-        top_k: Maximum number of memories.
     """
     ranked: list[tuple[float, int, int, MemoryEntry]] = []
     for turn, (scope, answer) in enumerate(answers.items()):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import InvalidStateError
 from contextlib import suppress
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from vecall.index.snapshots import SnapshotCache
 from vecall.search.scores import Scoring
 from vecall.search.searcher import Searcher
 from vecall.store import EmbeddingModel, Storage, passing_metadata
-from vecall.types import Condition, Filter, several
+from vecall.types import Filter, several
 
 _TEXT_SHARE = 2  # texts may take one part in so many of the budget
 
@@ -75,17 +76,11 @@ class SearchIndex:
         budget: int,
         items: ItemCache | None = None,
     ) -> None:
-        """Start with nothing loaded.
+        """Start with nothing loaded; without a model, search by words only.
 
-        Args:
-            storage: The file; it does not publish to this index yet.
-            threads: The reading threads, shared by all indexes of the file.
-            newest: The newest changes of a database in memory, shared likewise.
-            model: The model of the vectors; None searches by words only.
-            embedding: Embeds with that model.
-            scoring: Computes the confidence and importance of hits.
-            budget: Memory for partitions, texts and vectors of items, in bytes.
-            items: The vectors of items, shared likewise.
+        All indexes of a file, which does not publish to this one yet, share the
+        threads, the newest changes of a database in memory, and the items. The budget,
+        in bytes, is for partitions, texts and vectors of items.
         """
         self._uses = 0
         self._left = False  # no call may begin to use it
@@ -161,11 +156,7 @@ class SearchIndex:
             self.stop_waiting()
 
     def retiring(self, done: Callable[[], object]) -> threading.Thread:
-        """Return a thread that evicts what is unused, and closes after the last use.
-
-        Args:
-            done: Called at the end.
-        """
+        """Return a thread that evicts what is unused, and closes after the last use."""
 
         def run() -> None:
             self._retire()
@@ -227,16 +218,13 @@ def needs_rows(wanted_labels: Filter) -> bool:
 def passing_rows(
     storage: Storage, key: tuple[str, str], conditions: Filter
 ) -> NDArray[np.int64]:
-    """Return the numbers of the live rows whose labels and metadata pass a filter.
+    """Return the numbers of the live rows whose labels and metadata pass a filter."""
 
-    Args:
-        storage: The file.
-        key: The names of the partition.
-        conditions: A filter that `check_filter` returned.
+    def passing(rows: Iterable[tuple[Any, ...]]) -> NDArray[np.int64]:
+        wanted = conditions.metadata
+        found = in_slices(rows) if wanted is None else passing_metadata(rows, wanted)
+        return np.fromiter((row[0] for row in found), np.int64)
 
-    Raises:
-        CorruptFileError: The metadata of a row are not a JSON object.
-    """
     target = storage.version(*key)
     if target is None:
         return np.empty(0, np.int64)
@@ -244,15 +232,11 @@ def passing_rows(
     with storage.read(*key) as reads:
         if reads.partition_state(part, *key) is None:
             return np.empty(0, np.int64)  # the user was deleted meanwhile
-        rows: Iterable[tuple[int, float, float, str | None]] = reads.likely_rows(
-            part, conditions
-        )
+        rows = reads.likely_rows(part, conditions)
         if not storage.in_memory:
-            return np.fromiter(
-                _passing_row_numbers(rows, conditions.metadata), np.int64
-            )
-        rows = list(rows)  # a database in memory has no other readers or writers
-    return np.fromiter(_passing_row_numbers(rows, conditions.metadata), np.int64)
+            return passing(rows)
+        rows_in_memory = list(rows)  # it has no other readers or writers
+    return passing(rows_in_memory)
 
 
 def left_out_rows(
@@ -264,16 +248,3 @@ def left_out_rows(
         return np.empty(0, np.int64)
     with storage.read(*key) as reads:
         return np.array(reads.rows_of_ids(target[0], ids), np.int64)
-
-
-def _passing_row_numbers(
-    rows: Iterable[tuple[int, float, float, str | None]],
-    wanted: Mapping[str, Condition] | None,
-) -> Iterator[int]:
-    """Yield the numbers of those rows whose metadata meet all conditions.
-
-    Raises:
-        CorruptFileError: The metadata of a row are not a JSON object.
-    """
-    found = in_slices(rows) if wanted is None else passing_metadata(rows, wanted)
-    return (row[0] for row in found)

@@ -74,7 +74,6 @@ from vecall.validation import check_min_similarity, check_time_zone
 
 # The default search options of a service: floor, ranking, scoring.
 
-
 NO_FLOOR = (
     "min_similarity: is a floor on the cosine similarity and needs an embedder; the "
     "floor that works without one is min_confidence"
@@ -84,8 +83,6 @@ FLOOR_OF_WORDS = (
     "min_similarity: is a floor on the cosine similarity, which a search by words "
     "alone (ranking.fusion) does not have; the floor that works there is min_confidence"
 )
-
-_NO_FACTOR = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +131,16 @@ class SearchOptions:
         if not isinstance(ranking, Ranking | None):
             raise ConfigError("search.ranking: expected a vecall.Ranking")
         if self.authors is not None:
-            authors = _checked_favoured(ranking or Ranking(), self.authors)
+            own = ranking or Ranking()
+            if own.authors is not None:
+                msg = "search.authors: the ranking has authors already; give them once"
+                raise ConfigError(msg)
+            if own.weights.get("favoured") == own.weights.get("reply") == 1.0:
+                raise ConfigError(
+                    'search.authors: the ranking favours none; its weights "favoured" '
+                    'and "reply" are 1'
+                )
+            authors = checked_authors(self.authors, "search.authors")
             object.__setattr__(self, "authors", authors)
         if isinstance(self.calibration, str | Path):
             loaded = Calibration.load(self.calibration)
@@ -170,38 +176,13 @@ def scoring_of(options: SearchOptions, embedder: Embedder | None) -> Scoring:
     return Scoring(calibration or Calibration.shipped(), model_id, options.scorer)
 
 
-def _checked_favoured(ranking: Ranking, authors: object) -> tuple[str, ...]:
-    if ranking.authors is not None:
-        msg = "search.authors: the ranking has authors already; give them once"
-        raise ConfigError(msg)
-    if all(ranking.weights.get(name) == _NO_FACTOR for name in ("favoured", "reply")):
-        raise ConfigError(
-            'search.authors: the ranking favours none; its weights "favoured" and '
-            '"reply" are 1'
-        )
-    return checked_authors(authors, "search.authors")
-
-
 # Validates a query vector that the caller computed.
 
 
 def checked_query_vector(
     given: object, model: EmbeddingModel | None, ranking: Ranking
 ) -> Vectors:
-    """Return a copy of a query's vector, float32 (dimensions,).
-
-    Args:
-        given: A sequence of numbers, or a NumPy array.
-        model: The model of the vectors that are searched.
-        ranking: The ranking of the search.
-
-    Raises:
-        ConfigError: The service or the ranking does not use vectors.
-        InvalidTypeError: Not a sequence of numbers.
-        DimensionError: The shape differs from that of the model's vectors.
-        InvalidArgumentError: NaN, Inf, a number that float32 cannot hold, or only
-            zeros.
-    """
+    """Return a copy of a query's vector, for a service and ranking that use vectors."""
     if model is None:
         raise ConfigError("vector: needs an embedder and a file that has its model")
     if ranking.fusion == "words":
@@ -213,18 +194,7 @@ def checked_query_vector(
 
 
 def checked_vector(given: object, model: EmbeddingModel, name: str) -> Vectors:
-    """Return a copy of a vector of the caller's, float32 (dimensions,).
-
-    Args:
-        given: A sequence of numbers, or a NumPy array.
-        model: The model of the file's vectors.
-        name: The name of the argument, for error messages.
-
-    Raises:
-        InvalidTypeError: Not a sequence of numbers.
-        DimensionError: The shape differs from that of the model's vectors.
-        InvalidArgumentError: NaN, Inf, or a number that float32 cannot hold.
-    """
+    """Return a copy of the vector of an argument, float32 (dimensions,)."""
     expected = f"expected one vector of {model.dim} numbers"
     if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
         raise InvalidTypeError(f"{name}: {expected}")
@@ -244,7 +214,6 @@ def checked_vector(given: object, model: EmbeddingModel, name: str) -> Vectors:
 
 
 # Converts stored rows and drafts to entries.
-
 
 _ENTRIES = EntryMaker(
     MemoryEntry,
@@ -268,19 +237,7 @@ def entry_from_row(
 ) -> MemoryEntry:
     """Return a stored row as a new entry, which shares no object with the cache.
 
-    Args:
-        row: The row.
-        now: The time of its importance; None is the importance that is stored.
-        score: The scores of a search, as the following ones.
-        similarity: See `MemoryEntry`.
-        confidence: See `MemoryEntry`.
-        explanation: See `MemoryEntry`.
-        scope: The scope that was read.
-
-    Raises:
-        CorruptFileError: The content or the metadata is not a JSON object.
-        InvalidArgumentError: The importance is not a number within [0, 1], or a time
-            is not valid.
+    `now` is the time of its importance; None is the importance that is stored.
     """
     scores = (score, similarity, confidence, explanation)
     entry: MemoryEntry = _ENTRIES.make([row], [scores], now, scope)[0]
@@ -376,11 +333,7 @@ class Searcher:
         self._slow.close()
 
     async def rewritten(self, rewriter: Rewriter, query: str) -> str:
-        """Return the rewriter's replacement for a query.
-
-        Raises:
-            RewriterError: The rewriter failed or did not return a string.
-        """
+        """Return the rewriter's replacement for a query."""
         text: object = await call_of_ranking(
             self._rewriting, "ranking.rewriter", RewriterError, rewriter, query
         )
@@ -389,11 +342,7 @@ class Searcher:
         return text
 
     async def search(self, request: SearchRequest) -> SearchMemoryResponse:
-        """Return the best memories.
-
-        Args:
-            request: The query and its options.
-        """
+        """Return the best memories."""
         vector = request.vector
         if vector is None and not has_word(request.query):
             return SearchMemoryResponse()
@@ -414,8 +363,8 @@ class Searcher:
         answered = (
             self._query_engine(request, vector, target)
             if request.top_k <= _INLINE
-            else await self._on_another_thread(
-                request, self._query_engine, request, vector, target
+            else await self._here_or_elsewhere(
+                request.top_k, request, self._query_engine, request, vector, target
             )
         )
         if answered is None:
@@ -450,27 +399,25 @@ class Searcher:
             pairs.sort(key=_score_order)
         if is_plain:
             pairs = pairs[: request.top_k]
-        if len(pairs) <= _INLINE:
-            self._scoring.rate(pairs, answer)
-        else:
-            await self._on_another_thread(request, self._scoring.rate, pairs, answer)
+        rate, respond = self._scoring.rate, self._response_of_pairs
+        await self._here_or_elsewhere(len(pairs), request, rate, pairs, answer)
         if not is_plain:
             pairs = await self._reordered_hits(request, pairs, answer, now)
-        if len(pairs) <= _INLINE:
-            return self._response_of_pairs(pairs, answer, request, vector, now)
-        return await self._on_another_thread(
-            request, self._response_of_pairs, pairs, answer, request, vector, now
+        return await self._here_or_elsewhere(
+            len(pairs), request, respond, pairs, answer, request, vector, now
         )
 
-    async def _on_another_thread(
-        self, request: SearchRequest, work: Callable[..., T], *args: Any
+    async def _here_or_elsewhere(
+        self, hits: int, request: SearchRequest, work: Callable[..., T], *args: Any
     ) -> T:
-        """Run a step of a search with many hits on another thread."""
+        """Run a step of a search; with many hits, on another thread."""
+        if hits <= _INLINE:
+            return work(*args)
         done: T = await Join(self._loader.submit_scan(request.key, work, *args))
         return done
 
     async def candidates(self, request: SearchRequest) -> SearchMemoryResponse:
-        """Return candidates for deletion, with explanations."""
+        """Return candidates for deletion; a subclass may return more than a search."""
         return await self.search(request)
 
     async def _fetch_missing_rows(self, key: Key, hits: list[Hit]) -> None:
@@ -520,8 +467,7 @@ class Searcher:
     ) -> Answered | None:
         """Query the engine once it has all changes from before the search began.
 
-        Returns:
-            None if the user was deleted.
+        None if the user was deleted.
         """
         partitions, key = self._loader, request.key
         with partitions.pinned(key):
@@ -537,12 +483,9 @@ class Searcher:
                     # it. This one did not: what it has loaded is new enough, whatever
                     # an earlier check said.
                     target = partitions.version_of(key) or target
-                if request.top_k <= _INLINE:
-                    answer = self._query_engine(request, vector, target)
-                else:
-                    answer = await self._on_another_thread(
-                        request, self._query_engine, request, vector, target
-                    )
+                answer = await self._here_or_elsewhere(
+                    request.top_k, request, self._query_engine, request, vector, target
+                )
                 if answer is not None:
                     return answer
                 now = partitions.target(key)
