@@ -9,18 +9,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from vecall.errors import ClosedError
 from vecall.store import names, transaction
-from vecall.store.queries import listing, partition_reads
+from vecall.store.queries import item_reads, listing, partition_reads
 from vecall.store.results import PartitionState, Version
 from vecall.store.transaction import Transaction
 from vecall.store.values import ItemState
-from vecall.store.writes import (
-    add,
-    delete,
-    items,
-    model_migration,
-    sessions,
-    transfers,
-)
+from vecall.store.writes import add, delete, model_migration, sessions, transfers
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -122,13 +115,13 @@ class StorageReads(ABC):
     export_header = _read(transfers.export_header)
     export_partitions = _read(transfers.export_partitions)
     export_lines = _read(transfers.export_lines)
-    items_at = _read(items.items_at)
-    items_by_number = _read(items.items_by_number)
-    newest_items = _read(items.newest_items)
-    item_vectors = _read(items.item_vectors)
-    item_namespaces = _read(items.item_namespaces)
-    count_items = _read(items.count_items)
-    export_items = _read(items.export_items)
+    items_at = _read(item_reads.items_at)
+    items_by_number = _read(item_reads.items_by_number)
+    newest_items = _read(item_reads.newest_items)
+    item_vectors = _read(item_reads.item_vectors)
+    item_namespaces = _read(item_reads.item_namespaces)
+    count_items = _read(item_reads.count_items)
+    export_items = _read(item_reads.export_items)
     partitions_after = _read(transfers.partitions_after)
     partition_copy = _read(transfers.read_partition)
 

@@ -23,6 +23,7 @@ from vecall.store.file.database import Database
 from vecall.store.file.filesystem import SnapshotFolder, require_unrelated
 from vecall.store.maintenance.backups import backup, purge
 from vecall.store.names import find_part, find_surely, partition_state, require_gone
+from vecall.store.queries.item_reads import find_state, item_at
 from vecall.store.reads import StorageReads
 from vecall.store.results import (
     DraftLookup,
@@ -36,7 +37,6 @@ from vecall.store.transaction import WriteJob, adopt
 from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add
 from vecall.store.writes.history import RecordSnapshot, newer_is_recorded, purges
-from vecall.store.writes.items import find_state, item_at
 from vecall.store.writes.model_migration import begin_migration
 
 # The read operations over one connection to a file.

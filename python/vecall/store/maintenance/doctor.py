@@ -22,6 +22,7 @@ from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import connect_to_read, file_bytes, storage_errors
 from vecall.store.file.database import MIN_FREE_BYTES, Database, load_checkpoint
 from vecall.store.names import HIDDEN_APP, UserNames, names_of_user, partition_names
+from vecall.store.queries.item_reads import checked_items
 from vecall.store.queries.listing import count_again, miscounted, said, totals
 from vecall.store.queries.partition_reads import (
     checked_rows,
@@ -39,7 +40,6 @@ from vecall.store.results import (
 from vecall.store.transaction import active_model
 from vecall.store.values import decode_namespace
 from vecall.store.writes.delete import ForgetUser
-from vecall.store.writes.items import checked_items
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.system import filesystem_of, rights_of_others

@@ -18,6 +18,7 @@ from vecall.store.postgres import schema
 from vecall.store.postgres.claims import reading_all_users, time_of
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
 from vecall.store.postgres.url import DatabaseUrl, database_errors, is_pooled
+from vecall.store.queries.item_reads import checked_items
 from vecall.store.queries.listing import miscounted, said
 from vecall.store.queries.partition_reads import checked_rows, lacking_vectors
 from vecall.store.results import (
@@ -31,7 +32,6 @@ from vecall.store.transaction import active_model, fact
 from vecall.store.writes.add import drop_digests
 from vecall.store.writes.delete import hide_what_is_gone
 from vecall.store.writes.history import count_purge, shorten_digests
-from vecall.store.writes.items import checked_items
 from vecall.store.writes.model_migration import migrating_model
 from vecall.telemetry import warn_caller
 

@@ -36,6 +36,7 @@ from vecall.store.postgres.transaction import (
 )
 from vecall.store.postgres.url import as_typed, database_errors, parse_url
 from vecall.store.postgres.writers import Writers
+from vecall.store.queries.item_reads import find_state, item_at
 from vecall.store.reads import StorageReads
 from vecall.store.results import (
     DraftLookup,
@@ -63,7 +64,6 @@ from vecall.store.values import ItemRow, ItemState, require_counts
 from vecall.store.writes import add
 from vecall.store.writes.delete import ForgetUser
 from vecall.store.writes.history import RecordSnapshot, purges
-from vecall.store.writes.items import find_state, item_at
 from vecall.store.writes.model_migration import begin_migration
 from vecall.store.writes.partition_writer import PartitionWriter
 
