@@ -23,7 +23,7 @@ from vecall.store.file.connections import connect_to_read, file_bytes, storage_e
 from vecall.store.file.database import MIN_FREE_BYTES, Database, load_checkpoint
 from vecall.store.names import HIDDEN_APP, UserNames, names_of_user, partition_names
 from vecall.store.queries.item_reads import checked_items
-from vecall.store.queries.listing import count_again, miscounted, said, totals
+from vecall.store.queries.listing import count_again, miscounted, totals
 from vecall.store.queries.partition_reads import (
     checked_rows,
     count_totals,
@@ -152,7 +152,7 @@ def _items(connection: sqlite3.Connection) -> Finding:
 def _counts(connection: sqlite3.Connection) -> Finding:
     wrong = miscounted(connection)
     if wrong:
-        message = f"wrong for {said(wrong)}; --repair counts again"
+        message = f"wrong for {wrong}; --repair counts again"
         return Finding("warning", "counts", message)
     return Finding("ok", "counts", "right")
 
@@ -223,7 +223,7 @@ def repair(path: Path) -> list[str]:
             wrong = miscounted(connection)
             if wrong:
                 count_again(connection)
-                done.append(f"{said(wrong)} were counted again")
+                done.append(f"{wrong} were counted again")
     finally:
         database.close()
     unfinished = filesystem.SnapshotFolder(path).clear(unfinished_only=True)

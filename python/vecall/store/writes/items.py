@@ -46,11 +46,16 @@ def save_item_state(connection: Transaction, state: ItemState) -> None:
     connection.execute(query, (json.dumps(values), state.part))
 
 
-def delete_item(connection: Transaction, row: ItemRow) -> None:
-    """Delete a row and the pieces of its value."""
+def _delete_item(
+    connection: Transaction, state: ItemState, row: ItemRow | None
+) -> ItemState:
+    """Delete a row, if there is one, and its pieces; return the state after it."""
+    if row is None:
+        return state
     connection.execute("DELETE FROM item WHERE rid = ?", (row.rid,))
     if count := number_of_pieces(row.value):
         _delete_pieces(connection, row.rid, count)
+    return state._replace(gone=state.gone + 1)
 
 
 def _delete_pieces(connection: Transaction, rid: int, count: int) -> None:
@@ -140,20 +145,12 @@ class WriteItems(UserJob):
                 continue
             if isinstance(each, ItemDrop):
                 self.versions.append(version)
-            if found is not None:
-                delete_item(connection, found)
-                state = state._replace(gone=state.gone + 1)
+            state = _delete_item(connection, state, found)
             if isinstance(each, ItemPut):
-                row = ItemRow(
-                    0,
-                    *place,
-                    each.value,
-                    found.created_at if found and version else partition.now,
-                    partition.now,
-                    each.ttl,
-                    None if each.ttl is None else partition.expiry_now + each.ttl,
-                    pieces=each.pieces,
-                )
+                created_at = found.created_at if found and version else partition.now
+                ends_at = None if each.ttl is None else partition.expiry_now + each.ttl
+                own = (*place, each.value, created_at, partition.now, each.ttl, ends_at)
+                row = ItemRow(0, *own, pieces=each.pieces)
                 state = insert_item(partition, state, row, each.vectors)
                 self.versions.append(state.seq)
         if state != before or self.dim:
@@ -303,19 +300,9 @@ def import_items(partition: PartitionWriter, lines: Sequence[Mapping[str, Any]])
         vectors = values.get("vecs", b"")
         dim = values.get("dim", 0) if vectors else 0
         state = require_same_vectors(state, dim, values.get("embedder"))
-        if found is not None:
-            delete_item(connection, found)
-            state = state._replace(gone=state.gone + 1)
-        row = ItemRow(
-            0,
-            *place,
-            values["value"],
-            values["created_at"],
-            values["updated_at"],
-            values.get("ttl"),
-            expires_at,
-            pieces=values.get("pieces", ()),
-        )
+        state = _delete_item(connection, state, found)
+        fields = {name: values[name] for name in ItemRow._fields if name in values}
+        row = ItemRow(**{"rid": 0, "ttl": None, "expires_at": None, **fields})
         state = insert_item(partition, state, row, vectors)
         count += 1
     save_item_state(connection, state)
