@@ -97,7 +97,7 @@ def sessions(own: dict[str, Lines], now: float) -> list[tuple[Any, ...]]:
     return listed
 
 
-def wrong_counters(service: MemoryService) -> dict[str, int]:
-    """What `vecall doctor` says of the counters."""
+def wrong_counters(service: MemoryService) -> str:
+    """What `vecall doctor` says of the counters; "" if all are right."""
     with service._memory.storage.read() as reads:
         return miscounted(reads._connection)

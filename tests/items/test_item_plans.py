@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from helpers.memories import ALICE
 from vecall import MemoryService, Put
-from vecall.store.writes import items
+from vecall.store.queries import item_reads
 
 NOTES = "notes\x1f"
 
@@ -30,12 +30,12 @@ def connection(request, tmp_path) -> Iterator[sqlite3.Connection]:
 
 
 READS = {
-    "state": lambda own: items.find_state(own, ALICE["app_name"], "u0"),
-    "get": lambda own: items.item_at(own, ALICE["app_name"], "u0", NOTES, "k"),
-    "get two": lambda own: items.items_at(own, 1, [(NOTES, "k"), (NOTES, "l")]),
-    "all": lambda own: list(items.newest_items(own, 1, "", None, 1)),
-    "list": lambda own: list(items.newest_items(own, 1, NOTES, "notes ", 1)),
-    "numbers": lambda own: items.items_by_number(own, 1, [1, 2]),
+    "state": lambda own: item_reads.find_state(own, ALICE["app_name"], "u0"),
+    "get": lambda own: item_reads.item_at(own, ALICE["app_name"], "u0", NOTES, "k"),
+    "get two": lambda own: item_reads.items_at(own, 1, [(NOTES, "k"), (NOTES, "l")]),
+    "all": lambda own: list(item_reads.newest_items(own, 1, "", None, 1)),
+    "list": lambda own: list(item_reads.newest_items(own, 1, NOTES, "notes ", 1)),
+    "numbers": lambda own: item_reads.items_by_number(own, 1, [1, 2]),
 }
 
 

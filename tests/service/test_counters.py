@@ -74,7 +74,7 @@ class Programs(RuleBasedStateMachine):
         )
 
     def teardown(self) -> None:
-        assert counted.wrong_counters(self.service) == {}
+        assert counted.wrong_counters(self.service) == ""
         self.service.close()
         shutil.rmtree(self.folder)
 

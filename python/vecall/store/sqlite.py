@@ -23,6 +23,7 @@ from vecall.store.file.database import Database
 from vecall.store.file.filesystem import SnapshotFolder
 from vecall.store.maintenance.backups import SqliteMaintenance
 from vecall.store.names import find_part, find_surely
+from vecall.store.queries.item_reads import item_at
 from vecall.store.rows import (
     Change,
     DraftLookup,
@@ -37,7 +38,6 @@ from vecall.store.transaction import EmbeddingModel, WriteJob, adopt
 from vecall.store.values import ItemRow
 from vecall.store.writes import add
 from vecall.store.writes.history import RecordSnapshot, newer_is_recorded, purges
-from vecall.store.writes.items import item_at
 from vecall.store.writes.model_migration import begin_migration
 
 # Snapshots in a folder next to the file, which has a record of each.

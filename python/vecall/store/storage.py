@@ -28,7 +28,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 from vecall.clock import ExpiryClock
 from vecall.errors import ClosedError
 from vecall.store import names, transaction
-from vecall.store.queries import listing, partition_reads
+from vecall.store.queries import item_reads, listing, partition_reads
 from vecall.store.rows import (
     Change,
     DraftLookup,
@@ -40,14 +40,7 @@ from vecall.store.rows import (
 )
 from vecall.store.transaction import EmbeddingModel, Transaction, WriteJob
 from vecall.store.values import ItemRow, ItemState
-from vecall.store.writes import (
-    add,
-    delete,
-    items,
-    model_migration,
-    sessions,
-    transfers,
-)
+from vecall.store.writes import add, delete, model_migration, sessions, transfers
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,7 +89,7 @@ class StorageReads:
 
     def item_state(self, app: str, user: str) -> ItemState | None:
         """Return what is known about a user's items; None if the user has none."""
-        found = items.find_state(self._connection, app, user)
+        found = item_reads.find_state(self._connection, app, user)
         if found is None:
             self.version(app, user)  # checks by both indexes
         return found
@@ -141,13 +134,13 @@ class StorageReads:
     export_header = _read(transfers.export_header)
     export_partitions = _read(transfers.export_partitions)
     export_lines = _read(transfers.export_lines)
-    items_at = _read(items.items_at)
-    items_by_number = _read(items.items_by_number)
-    newest_items = _read(items.newest_items)
-    item_vectors = _read(items.item_vectors)
-    item_namespaces = _read(items.item_namespaces)
-    count_items = _read(items.count_items)
-    export_items = _read(items.export_items)
+    items_at = _read(item_reads.items_at)
+    items_by_number = _read(item_reads.items_by_number)
+    newest_items = _read(item_reads.newest_items)
+    item_vectors = _read(item_reads.item_vectors)
+    item_namespaces = _read(item_reads.item_namespaces)
+    count_items = _read(item_reads.count_items)
+    export_items = _read(item_reads.export_items)
     partitions_after = _read(transfers.partitions_after)
     partition_copy = _read(transfers.read_partition)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import re
 import sys
 import threading
 import time
@@ -570,15 +569,6 @@ def check_count(given: object, name: str, most: int) -> None:
 def closed_error() -> ClosedError:
     """Return the error of a call after `close`."""
     return ClosedError("the vector store is closed")
-
-
-def checked_name_part(
-    given: object, name: str, allowed: re.Pattern[str], of: str
-) -> str:
-    """Return an option that becomes part of the names on the server."""
-    if not isinstance(given, str) or not allowed.fullmatch(given):
-        raise ConfigError(f"{name}: expected {of}")
-    return given
 
 
 _LIMITS = Limits()

@@ -46,12 +46,8 @@ class Partition:
         self.rows: dict[int, StoredRow] = {}
         self._engine = engine
         self._key = key
-        self._numbers: dict[str, int] = {}  # of rows, by id
+        self.numbers: dict[str, int] = {}  # of rows, by id
         self._sessions: dict[str, set[int]] = {}  # the numbers of their rows
-
-    def number_of(self, id: str) -> int | None:
-        """Return the number of the row with this id."""
-        return self._numbers.get(id)
 
     def candidates(self, session: str | None) -> list[tuple[int, StoredRow]]:
         """Return the rows of a session with their numbers; for None, all."""
@@ -73,7 +69,7 @@ class Partition:
             vector[None],
         )
         self.rows[number] = row
-        self._numbers[row.id] = number
+        self.numbers[row.id] = number
         if row.session is not None:
             self._sessions.setdefault(row.session, set()).add(number)
 
@@ -82,8 +78,8 @@ class Partition:
         self._engine.remove(self._key, np.array(numbers, np.int64))
         for number in numbers:
             row = self.rows.pop(number)
-            if self._numbers[row.id] == number:  # else it was replaced
-                del self._numbers[row.id]
+            if self.numbers[row.id] == number:  # else it was replaced
+                del self.numbers[row.id]
             if row.session is not None:
                 of_session = self._sessions[row.session]
                 of_session.discard(number)
@@ -180,7 +176,7 @@ class InMemoryVectorStore(CheckedVectorStore):
         with self._lock:
             engine = self._checked_engine(vector) or _engine(vector.size)
             part = self._partitions.get(key) or Partition(engine, key)
-            old = part.number_of(row.id)
+            old = part.numbers.get(row.id)
             # Add the new row first, so that every search finds one of the two. A search
             # that finds the removed one is repeated.
             part.add(next(self._next), row, vector)
@@ -233,10 +229,9 @@ class InMemoryVectorStore(CheckedVectorStore):
         with self._lock:
             self._check_open()
             part = self._partitions.get(key)
-            number = None if part is None else part.number_of(id)
-            if part is None or number is None:
+            if part is None or id not in part.numbers:
                 return False
-            self._remove(key, part, [number])
+            self._remove(key, part, [part.numbers[id]])
             return True
 
     def _delete_many(self, scope: PartitionScope) -> int:

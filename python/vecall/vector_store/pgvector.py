@@ -20,7 +20,6 @@ from vecall.vector_store.base import (
     PartitionScope,
     RemoteVectorStore,
     StoredRow,
-    checked_name_part,
     closed_error,
 )
 
@@ -112,8 +111,10 @@ class PgVectorStore(RemoteVectorStore):
             timeout=self._url.timeout,
             most_dimensions=_MOST_DIMENSIONS,
         )
-        allowed = "a name of lower-case letters, digits and _, at most 63"
-        checked_name_part(table, "table", _NAME, allowed)
+        given: object = table
+        if not isinstance(given, str) or not _NAME.fullmatch(given):
+            allowed = "a name of lower-case letters, digits and _, at most 63"
+            raise ConfigError(f"table: expected {allowed}")
         self._table = f'"{self._url.schema}"."{table}"'
         self._insert = (
             f"INSERT INTO {self._table} (app, usr, id, session, micros, metadata, vec) "
@@ -162,25 +163,25 @@ class PgVectorStore(RemoteVectorStore):
             )
             values = [*key, *row, str(vector.tolist())]
             if is_known:
-                self._execute_statement(connection, self._insert, values)
+                _execute(connection, self._insert, values)
             else:
                 with connection.transaction():
                     self._create_table(connection, vector)
-                    self._execute_statement(connection, self._insert, values)
+                    _execute(connection, self._insert, values)
             self._dimensions = vector.size
 
     def _create_table(
         self, connection: BoundedConnection, vector: NDArray[np.float32]
     ) -> None:
         """Create the table unless another process has done so meanwhile."""
-        run = self._execute_statement
-        run(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [self._table])
+        lock = "SELECT pg_advisory_xact_lock(hashtext(%s))"
+        _execute(connection, lock, [self._table])
         if self._require_length(vector, lambda: self._read_length(connection)):
             return
         schema = self._url.schema
-        if not run(connection, "SELECT to_regnamespace(%s)", [schema])[0][0]:
-            run(connection, f'CREATE SCHEMA "{schema}"')
-        run(
+        if not _execute(connection, "SELECT to_regnamespace(%s)", [schema])[0][0]:
+            _execute(connection, f'CREATE SCHEMA "{schema}"')
+        _execute(
             connection,
             f'CREATE TABLE {self._table} (app text COLLATE "C", usr text COLLATE "C", '
             'id text COLLATE "C", session text COLLATE "C", micros bigint NOT NULL, '
@@ -192,7 +193,7 @@ class PgVectorStore(RemoteVectorStore):
         """Return the length that the table's column has; None without a table."""
         length: int | None
         values = [self._table, self._url.schema]
-        length, is_of_service = self._execute_statement(connection, _STATE, values)[0]
+        length, is_of_service = _execute(connection, _STATE, values)[0]
         if is_of_service:
             raise ConfigError(
                 "url: schema: it has the tables of a MemoryService; name another one, "
@@ -207,7 +208,7 @@ class PgVectorStore(RemoteVectorStore):
             if not self._require_length(vector, lambda: self._read_length(connection)):
                 return []
             where, values = _scope_conditions(scope)
-            found = self._execute_statement(
+            found = _execute(
                 connection,
                 "SELECT vec <#> %s AS distance, id, session, micros, metadata "
                 f"FROM {self._table} WHERE {where} ORDER BY distance LIMIT %s",
@@ -219,14 +220,9 @@ class PgVectorStore(RemoteVectorStore):
         with self._lent() as connection:
             if self._read_length(connection) is None:
                 return False
-            return bool(
-                self._execute_statement(
-                    connection,
-                    f"DELETE FROM {self._table} "
-                    "WHERE app = %s AND usr = %s AND id = %s RETURNING 1",
-                    [*key, id],
-                )
-            )
+            own = "WHERE app = %s AND usr = %s AND id = %s RETURNING 1"
+            query = f"DELETE FROM {self._table} {own}"
+            return bool(_execute(connection, query, [*key, id]))
 
     def _delete_many(self, scope: PartitionScope) -> int:
         where, values = _scope_conditions(scope)
@@ -235,12 +231,9 @@ class PgVectorStore(RemoteVectorStore):
                 return 0
             with connection.transaction():
                 if scope.where is not None:
-                    found = self._execute_statement(
-                        connection,
-                        f"SELECT id, session, micros, metadata FROM {self._table} "
-                        f"WHERE {where} FOR UPDATE",
-                        values,
-                    )
+                    columns = "id, session, micros, metadata"
+                    query = f"SELECT {columns} FROM {self._table} WHERE {where}"
+                    found = _execute(connection, f"{query} FOR UPDATE", values)
                     rows = [StoredRow(*each) for each in found]
                     where += " AND id = ANY(%s)"
                     values.append([row.id for row in rows if row.passes(scope)])
@@ -248,14 +241,16 @@ class PgVectorStore(RemoteVectorStore):
                     f"DELETE FROM {self._table} WHERE {where}".encode(), values
                 ).rowcount
 
-    def _execute_statement(
-        self, connection: BoundedConnection, statement: str, values: Any = ()
-    ) -> list[tuple[Any, ...]]:
-        cursor = connection.execute(statement.encode(), values)
-        return cursor.fetchall() if cursor.description else []
-
     def _disconnect(self) -> None:
         self._pools().close()  # connections in use, when they come back
+
+
+def _execute(
+    connection: BoundedConnection, statement: str, values: Any = ()
+) -> list[tuple[Any, ...]]:
+    """Execute a statement, and return its rows."""
+    cursor = connection.execute(statement.encode(), values)
+    return cursor.fetchall() if cursor.description else []
 
 
 def _scope_conditions(scope: PartitionScope) -> tuple[str, list[Any]]:

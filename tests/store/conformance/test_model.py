@@ -30,6 +30,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from vecall.errors import ConflictError, NotFoundError
+from vecall.filters.rights import FULL
 from vecall.store import (
     AddMemories,
     ArchiveMemories,
@@ -286,7 +287,7 @@ class Programs(RuleBasedStateMachine):
         } == {i: (m.text, m.uses, m.expires_at, m.vec) for i, m in live.items()}
         with storage.read() as reads:
             for id_ in ALL:
-                row = reads.find(APP, user, id_, now)
+                row = reads.find(APP, user, id_, now, FULL)
                 assert (row is not None) == known.is_found(id_, now)
             for name in ("live", "archived"):
                 rows = reads.listed(APP, user, name, None, -1, now)
@@ -297,7 +298,7 @@ class Programs(RuleBasedStateMachine):
                 ]
             turns = [id_ for id_ in known.order if known.is_found(id_, now)]
             for id_ in turns:
-                row = reads.find(APP, user, id_, now)
+                row = reads.find(APP, user, id_, now, FULL)
                 assert row is not None
                 around = reads.turns_around(row, 9, 9, now)
                 assert [turn.id for turn in around] == turns

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from helpers.storage_contents import APP, add, replayed, state_of, write
 from vecall.errors import CorruptFileError
+from vecall.filters.rights import FULL
 from vecall.store import (
     AddMemories,
     ArchiveMemories,
@@ -95,7 +96,7 @@ def test_users_are_told_apart_by_every_character_of_both_names(
     assert len(found) == len(names)
     with storage.read() as reads:
         for number, (app, user) in enumerate(names):
-            row = reads.find(app, user, "1", now)
+            row = reads.find(app, user, "1", now, FULL)
             assert row is not None
             assert row.text == f"says {number}"
             version = reads.version(app, user)

@@ -9,6 +9,7 @@ import pytest
 from helpers.storage_contents import APP, WAIT_S, add, drafts, texts_of, write
 from helpers.storage_places import Place
 from vecall.errors import ConflictError, NotFoundError
+from vecall.filters.rights import FULL
 from vecall.store import (
     AddMemories,
     Change,
@@ -178,7 +179,7 @@ def test_an_acknowledged_write_is_seen_by_all_who_have_the_storage_open(
             if other.version(APP, user) != (change.part, change.seq, change.head):
                 errors.append(f"{user}: another version at {number}")
             with other.read() as reads:
-                row = reads.find(APP, user, f"{number}", 0.0)
+                row = reads.find(APP, user, f"{number}", 0.0, FULL)
             if row is None:
                 errors.append(f"{user}: {number} is not found")
 

@@ -24,7 +24,8 @@ from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import connect_to_read, file_bytes, storage_errors
 from vecall.store.file.database import MIN_FREE_BYTES, Database, load_checkpoint
 from vecall.store.names import UserNames, names_of_user, partition_names
-from vecall.store.queries.listing import count_again, miscounted, said, totals
+from vecall.store.queries.item_reads import checked_items
+from vecall.store.queries.listing import count_again, miscounted, totals
 from vecall.store.queries.partition_reads import (
     checked_rows,
     count_totals,
@@ -33,7 +34,6 @@ from vecall.store.queries.partition_reads import (
 )
 from vecall.store.transaction import active_model
 from vecall.store.values import decode_namespace
-from vecall.store.writes.items import checked_items
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.system import filesystem_of, rights_of_others
@@ -219,7 +219,7 @@ def _rows_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
     aside = connection.execute("SELECT count(*) FROM item WHERE part < 0").fetchone()[0]
     yield checksums_finding("items", checked_items(connection), _REMEDY, aside)
     wrong = miscounted(connection)
-    message = f"wrong for {said(wrong)}; --repair counts again" if wrong else "right"
+    message = f"wrong for {wrong}; --repair counts again" if wrong else "right"
     yield Finding("warning" if wrong else "ok", "counts", message)
     yield vectors_finding(active_model(connection), *lacking_vectors(connection))
 
@@ -256,7 +256,7 @@ def repair(path: Path) -> list[str]:
             wrong = miscounted(connection)
             if wrong:
                 count_again(connection)
-                done.append(f"{said(wrong)} were counted again")
+                done.append(f"{wrong} were counted again")
     unfinished = filesystem.SnapshotFolder(path).clear(unfinished_only=True)
     if unfinished:
         done.append(f"{unfinished} unfinished snapshot files were removed")

@@ -24,11 +24,12 @@ from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import connect_to_read
 from vecall.store.file.database import Database, save_checkpoint
 from vecall.store.names import copy_secret, partition_names
+from vecall.store.queries.item_reads import items_by_number, state_of
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import names_checksum
 from vecall.store.transaction import active_model, adopt, select_in
 from vecall.store.values import PIECES, checked_vectors
-from vecall.store.writes.items import items_by_number, move_expiries, state_of
+from vecall.store.writes.items import move_expiries
 from vecall.store.writes.partition_writer import PartitionWriter, rewrite
 from vecall.store.writes.sessions import move_last_consolidation
 from vecall.store.writes.transfers import ImportLines, exported_memory

@@ -107,6 +107,11 @@ WITH due AS MATERIALIZED (
 UPDATE vec_next SET until = :until FROM due WHERE vec_next.rid = due.rid
 RETURNING vec_next.rid
 """
+_RELEASE_ROWS = """
+UPDATE vec_next SET until = NULL WHERE rid IN (SELECT rid FROM vec_next
+  WHERE rid = ANY(:rids) AND vec = x'' AND until < 'infinity' FOR UPDATE SKIP LOCKED)
+RETURNING rid
+"""
 _OTHERS = (
     "SELECT 1 FROM vec_next WHERE vec = x'' AND (until IS NULL OR until < 'infinity') "
     "LIMIT 1"
@@ -170,14 +175,14 @@ class PostgresClaims:
             ).fetchone()
             assert found is not None  # the migration is running
             passed = transaction.execute(_PASS, {**given, "cursor": found[0]})
-            rids = _sorted_rids(passed.fetchall())
+            rids = sorted(rid for (rid,) in passed)
             if rids:
                 transaction.execute(
                     "UPDATE meta SET value = ? WHERE key = 'reembed_cursor'",
                     (str(rids[-1]),),
                 )
             else:
-                rids = _sorted_rids(transaction.execute(_LEFT, given).fetchall())
+                rids = sorted(rid for (rid,) in transaction.execute(_LEFT, given))
             rows = load_rows(transaction, rids, any_state=True)
             valid = {stored.row.rid for stored in rows}
             lost = [rid for rid in rids if rid not in valid]
@@ -192,16 +197,7 @@ class PostgresClaims:
 
     def release_rows(self, rids: Sequence[int]) -> None:
         """End claims of rows."""
-
-        def release(transaction: PostgresTransaction) -> None:
-            transaction.execute(
-                "UPDATE vec_next SET until = NULL WHERE rid IN (SELECT rid FROM "
-                "vec_next WHERE rid = ANY(?) AND vec = x'' AND until < 'infinity' "
-                "FOR UPDATE SKIP LOCKED)",
-                (list(rids),),
-            )
-
-        self._run_claim(release)
+        self._claim_rows(_RELEASE_ROWS, 0.0, rids=list(rids))
 
     def _claim_rows(
         self, statement: str, lease_s: float, **given: Any
@@ -226,10 +222,6 @@ class PostgresClaims:
                 time.sleep(pause)
             with self._claiming() as transaction:  # the last attempt
                 return claim(transaction)
-
-
-def _sorted_rids(rows: Sequence[tuple[int]]) -> list[int]:
-    return sorted(rid for (rid,) in rows)
 
 
 # Begins a transaction that reads all users, for the tools of a database.
@@ -444,17 +436,14 @@ class VersionStatement:
         self.sent += 1
         connection = self._connection
         given = [[encoded(name) for name in each] for each in zip(*names, strict=True)]
+        ask = partial(connection.execute, self._query, given, prepare=True, binary=True)
         try:
             if connection.settings is None:
-                return connection.execute(
-                    self._query, given, prepare=True, binary=True
-                ).fetchall()
+                return ask().fetchall()
             with connection.pipeline():
                 connection.execute(b"BEGIN READ ONLY")
                 connection.execute(set_for_transaction(connection.settings))
-                found = connection.execute(
-                    self._query, given, prepare=True, binary=True
-                )
+                found = ask()
                 connection.execute(b"COMMIT")
             return found.fetchall()
         except BaseException:

@@ -26,10 +26,10 @@ from vecall.store.postgres import schema
 from vecall.store.postgres.claims import reading_all_users, time_of
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
 from vecall.store.postgres.url import DatabaseUrl, database_errors, is_pooled
-from vecall.store.queries.listing import miscounted, said
+from vecall.store.queries.item_reads import checked_items
+from vecall.store.queries.listing import miscounted
 from vecall.store.queries.partition_reads import checked_rows, lacking_vectors
 from vecall.store.transaction import active_model, fact
-from vecall.store.writes.items import checked_items
 from vecall.store.writes.model_migration import migrating_model
 from vecall.telemetry import warn_caller
 
@@ -262,7 +262,7 @@ def _contents_findings(
     yield checksums_finding("memories", checked_rows(reading), backup)
     yield checksums_finding("items", checked_items(reading), backup)
     wrong = miscounted(reading)
-    fault = f"wrong for {said(wrong)}; {backup}" if wrong else ""
+    fault = f"wrong for {wrong}; {backup}" if wrong else ""
     yield _fault_or_ok("counts", fault, "right", "error")
     for about, query, what, right in (
         ("changes", _GAPS, "users have gaps in the log of changes", "no gaps"),

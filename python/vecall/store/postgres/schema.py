@@ -187,9 +187,7 @@ def table_faults(connection: Connection, schema: str) -> list[str]:
     return [fault for fault, is_so in faults if is_so]
 
 
-def require_rights(
-    connection: Connection, schema: str, role: str = "vecall_app"
-) -> None:
+def require_rights(connection: Connection, schema: str, role: str) -> None:
     """Check that the role and the tables hold users apart."""
     faults = role_faults(connection, schema, role) + table_faults(connection, schema)
     if faults:

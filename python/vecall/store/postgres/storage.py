@@ -36,6 +36,7 @@ from vecall.store.postgres.transaction import (
 )
 from vecall.store.postgres.url import as_typed, database_errors, parse_url
 from vecall.store.postgres.writers import Writers
+from vecall.store.queries.item_reads import find_state, item_at
 from vecall.store.rows import (
     HEADER_BYTES,
     Change,
@@ -58,7 +59,6 @@ from vecall.store.transaction import (
 from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add
 from vecall.store.writes.history import RecordSnapshot, purges
-from vecall.store.writes.items import find_state, item_at
 from vecall.store.writes.model_migration import begin_migration
 from vecall.store.writes.partition_writer import PartitionWriter
 

@@ -180,13 +180,10 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 _SETTING = re.compile(r"(?:-c\s*|--)([\w.-]+)=((?:\\.|[^\\\s])*)")
 _NAMES_OF_PSYCOPG = "_pg3_"
-_REFUSALS = tuple(
-    f"unsupported {each}"
-    for each in (
-        "startup parameter: options",
-        "startup parameter in options",
-        "options startup parameter",
-    )
+_REFUSALS = (
+    "unsupported startup parameter: options",
+    "unsupported startup parameter in options",
+    "unsupported options startup parameter",
 )
 
 

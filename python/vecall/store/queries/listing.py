@@ -115,12 +115,7 @@ _DAY = "CAST(round(coalesce(ts, created_at) / 86400.0 - 0.4999999999) AS BIGINT)
 
 
 def memory_figures(
-    connection: Transaction,
-    app: str,
-    user: str,
-    state: str,
-    now: float,
-    rights: Rights = FULL,
+    connection: Transaction, app: str, user: str, state: str, now: float, rights: Rights
 ) -> MemoryFigures:
     """Count the memories that `listed` returns, by day and by kind."""
     part = number_of_part(connection, app, user)
@@ -185,12 +180,7 @@ _ALIVE = "coalesce(expires_at, 9e99) > ?"
 
 
 def history(
-    connection: Transaction,
-    app: str,
-    user: str,
-    id_: str,
-    now: float,
-    rights: Rights = FULL,
+    connection: Transaction, app: str, user: str, id_: str, now: float, rights: Rights
 ) -> list[RevisionRow]:
     """Return the revisions of a memory and of those it replaced, oldest first.
 
@@ -429,23 +419,19 @@ _MISCOUNTS = {
 }
 
 
-def miscounted(connection: Transaction) -> dict[str, int]:
-    """Return how many counters differ from what is there, by what they count.
+def miscounted(connection: Transaction) -> str:
+    """Return how many counters differ from what is there, in words; "" if none does.
 
-    What has no wrong counter is left out. All rows are read.
+    All rows are read.
     """
     queries = _MISCOUNTS
     if not is_counted(connection):
         queries = {"users": _MISCOUNT.format(_differ("k", ("live", "bytes")))}
-    found = {
-        what: connection.execute(query).fetchone()[0] for what, query in queries.items()
-    }
-    return {what: count for what, count in found.items() if count}
-
-
-def said(wrong: dict[str, int]) -> str:
-    """Return what `miscounted` found, in words."""
-    return ", ".join(f"{count} {what}" for what, count in wrong.items())
+    found = [
+        (connection.execute(query).fetchone()[0], what)
+        for what, query in queries.items()
+    ]
+    return ", ".join(f"{count} {what}" for count, what in found if count)
 
 
 def count_again(connection: Transaction) -> None:

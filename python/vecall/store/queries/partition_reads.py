@@ -126,12 +126,7 @@ def changed_since(
 
 
 def find(
-    connection: Transaction,
-    app: str,
-    user: str,
-    id_: str,
-    now: float,
-    rights: Rights = FULL,
+    connection: Transaction, app: str, user: str, id_: str, now: float, rights: Rights
 ) -> Row | None:
     """Return a user's live memory by its id, unless it has expired."""
     return next(iter(find_many(connection, app, user, [id_], now, rights)), None)

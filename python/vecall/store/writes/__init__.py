@@ -1,3 +1,3 @@
-"""Writes of the file: a job for each kind of change; items and transfers read, too."""
+"""Writes of the file: a job for each kind of change; transfers read, too."""
 
 from __future__ import annotations

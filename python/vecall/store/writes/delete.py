@@ -81,10 +81,7 @@ class ProposeForget(UserJob):
 
 
 def take_proposal(
-    partition: PartitionWriter,
-    token: str,
-    chosen: Sequence[str] | None = None,
-    rights: Rights = FULL,
+    partition: PartitionWriter, token: str, chosen: Sequence[str] | None, rights: Rights
 ) -> list[str]:
     """Remove a proposal of this user; return the ids that it deletes, or the chosen.
 

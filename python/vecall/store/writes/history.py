@@ -435,18 +435,13 @@ def append_history(
             return
         old_fields["state"] = old.state
     ttl = default_ttl if draft.revision_ttl is None else draft.revision_ttl
+    expires_at = None if ttl is None else partition.expiry_now + ttl
+    past = json.dumps({**old_fields, "updated_at": old.row.updated_at})
+    own = (partition.id, draft.id, partition.seq, partition.now)
     partition.execute(
         "INSERT INTO hist (part, id, seq, at, op, old, expires_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (
-            partition.id,
-            draft.id,
-            partition.seq,
-            partition.now,
-            operation,
-            json.dumps({**old_fields, "updated_at": old.row.updated_at}),
-            None if ttl is None else partition.expiry_now + ttl,
-        ),
+        (*own, operation, past, expires_at),
     )
 
 

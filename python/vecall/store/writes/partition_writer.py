@@ -149,15 +149,9 @@ class PartitionWriter:
         if self.seq == self.seq_before:
             return
         added = self.added or Added()
-        self.head = leave(
-            self.connection,
-            self.id,
-            self.seq,
-            self._changes,
-            self._live,
-            self._bytes,
-            added if added.counts[0] == self._new else None,
-        )
+        is_known = added.counts[0] == self._new
+        counts = (self._live, self._bytes, added if is_known else None)
+        self.head = leave(self.connection, self.id, self.seq, self._changes, *counts)
         self._revise_next_vectors()
         if self.seq // _MIN_LOGGED != self.seq_before // _MIN_LOGGED:
             change_limit = max(_MIN_LOGGED, self.live // _LOGGED_SHARE)

@@ -16,6 +16,7 @@ from vecall.store.names import (
     is_key,
     tombstones,
 )
+from vecall.store.queries.item_reads import state_of
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import (
     COLUMNS,
@@ -49,7 +50,7 @@ from vecall.store.values import (
     with_checksum,
 )
 from vecall.store.writes.delete import delete_memories, delete_partition
-from vecall.store.writes.items import import_items, state_of
+from vecall.store.writes.items import import_items
 from vecall.store.writes.partition_writer import (
     NO_USER,
     PartitionWriter,
