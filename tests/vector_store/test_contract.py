@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import datetime, timezone
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from vecall.errors import (
     LimitExceededError,
 )
 from vecall.limits import Limits
+from vecall.types import Filter
 from vecall.vector_store import (
     InMemoryVectorStore,
     MemorySummary,
@@ -225,6 +227,27 @@ def test_a_row_that_goes_while_the_engine_looks_is_looked_for_again(
     calls = while_it_looks(monkeypatch, store, replace)
     assert store.ids(X, 3) == ["a", "b", "c"]
     assert len(calls) == asked
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"session_id": "s"}, {"where": Filter(not_session_id="t")}]
+)
+def test_a_row_that_is_replaced_before_the_engine_looks_is_found(monkeypatch, asked):
+    """Also where the rows that may be found were listed before."""
+    store = three(Plain(InMemoryVectorStore()))
+    (part,) = store.store._partitions.values()
+    original = part.find
+
+    def find(*args):
+        monkeypatch.setattr(part, "find", original)
+        again = partial(store.put, "a", X, session_id="s", timestamp=10.0)
+        thread = threading.Thread(target=again)
+        thread.start()
+        thread.join()
+        return original(*args)
+
+    monkeypatch.setattr(part, "find", find)
+    assert store.ids(X, 2, **asked) == ["a", "b"]
 
 
 def test_a_user_deleted_while_the_engine_looks_is_not_found(monkeypatch):

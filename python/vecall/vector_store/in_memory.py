@@ -47,6 +47,7 @@ class Partition:
         self._engine = engine
         self._key = key
         self.numbers: dict[str, int] = {}  # of rows, by id
+        self.removals = 0
         self._sessions: dict[str, set[int]] = {}  # the numbers of their rows
 
     def candidates(self, session: str | None) -> list[tuple[int, StoredRow]]:
@@ -76,6 +77,7 @@ class Partition:
     def remove(self, numbers: Sequence[int]) -> None:
         """Remove rows; the engine removes all of them atomically."""
         self._engine.remove(self._key, np.array(numbers, np.int64))
+        self.removals += 1
         for number in numbers:
             row = self.rows.pop(number)
             if self.numbers[row.id] == number:  # else it was replaced
@@ -211,6 +213,7 @@ class InMemoryVectorStore(CheckedVectorStore):
                 return []
             is_whole = scope.session is None and scope.where is None
             rows = [] if is_whole else part.candidates(scope.session)
+            removals = part.removals
         if scope.where is not None:
             rows = [each for each in in_slices(rows) if each[1].passes(scope)]
         if not is_whole:
@@ -223,7 +226,8 @@ class InMemoryVectorStore(CheckedVectorStore):
                 for number, score in found
                 if number in part.rows
             ]
-        return hits if len(hits) == len(found) else None
+            was_listed = is_whole or part.removals == removals  # and has its number
+        return hits if was_listed and len(hits) == len(found) else None
 
     def _delete(self, key: Key, id: str) -> bool:
         with self._lock:
