@@ -27,16 +27,10 @@ from uuid import UUID
 
 import numpy as np
 
+from vecall import errors
 from vecall.clock import to_datetime
 from vecall.concurrency.closing import ClosesOnExit
 from vecall.embedders import LocalEmbedder
-from vecall.errors import (
-    ClosedError,
-    ConfigError,
-    EmbedderError,
-    InvalidArgumentError,
-    needs_extra,
-)
 from vecall.item_collections import opened
 from vecall.operations.options import StorageOptions
 from vecall.service._user_items_sync import SyncUserItems
@@ -46,7 +40,7 @@ from vecall.store import Durability
 from vecall.types import Drop, Put
 from vecall.types import Item as StoredItem
 
-with needs_extra(__name__, "langgraph-checkpoint", "langgraph"):
+with errors.needs_extra(__name__, "langgraph-checkpoint", "langgraph"):
     from langchain_core.embeddings import Embeddings
     from langgraph.store.base import (
         BaseStore,
@@ -110,7 +104,7 @@ def run_without_waiting(steps: Coroutine[Any, Any, list[Any]]) -> list[Any]:
     finally:
         steps.close()
     msg = "embed: an asynchronous function needs the asynchronous methods of the store"
-    raise ConfigError(msg)
+    raise errors.ConfigError(msg)
 
 
 _KNOWN = {"dims", "embed", "fields", "text_fields", "distance_type"}
@@ -138,14 +132,14 @@ class StoreEmbedding:
     def __init__(self, index: dict[str, Any]) -> None:
         """Check a configuration; the embedding function is not called."""
         if set(index) - _KNOWN:
-            raise ConfigError(f"index: expected keys of {sorted(_KNOWN)}")
+            raise errors.ConfigError(f"index: expected keys of {sorted(_KNOWN)}")
         self._distance = index.get("distance_type", "cosine")
         if self._distance not in _DISTANCES:
             msg = f'index: expected "distance_type" to be one of {_DISTANCES}'
-            raise ConfigError(msg)
+            raise errors.ConfigError(msg)
         embed = index.get("embed")
         if embed is None:
-            raise ConfigError('index: needs "embed"')
+            raise errors.ConfigError('index: needs "embed"')
         self.embeddings: Any
         self.name: str | None = embed if isinstance(embed, str) else None
         if embed == "local":
@@ -157,7 +151,7 @@ class StoreEmbedding:
         if isinstance(fields, str):
             fields = [fields]
         if not all(isinstance(field, str) for field in fields):
-            raise ConfigError('index: expected "fields" to be a list of paths')
+            raise errors.ConfigError('index: expected "fields" to be a list of paths')
         self._paths = [_path_tokens(field) for field in fields]
 
     def texts_of(self, value: Any, index: Any) -> list[str]:
@@ -175,13 +169,13 @@ class StoreEmbedding:
         dims = self._dims or (matrix.shape[-1] if matrix.ndim == 2 else 0)
         if matrix.shape != (count, dims) or not np.isfinite(matrix).all():
             msg = f"embed: expected finite vectors of shape ({count}, {dims})"
-            raise EmbedderError(msg)
+            raise errors.EmbedderError(msg)
         if self._distance != "cosine":
             norms = np.linalg.norm(matrix, axis=1)
             # Only over vectors of norm 1 does the cosine determine the other distances.
             if np.any((norms != 0) & (np.abs(norms - 1) > _NORM_ERROR)):
                 msg = f"embed: the distance {self._distance} needs vectors of norm 1"
-                raise EmbedderError(msg)
+                raise errors.EmbedderError(msg)
         return [row if row.any() else None for row in matrix]
 
     def score(self, cosine: float | None) -> float | None:
@@ -351,7 +345,7 @@ def where_of(op: SearchOp) -> Any:
             isinstance(key, str) and _FILTER_KEY.fullmatch(key)
         ):
             msg = "Invalid filter key: expected letters, digits, '_', '.' and '-'"
-            raise InvalidArgumentError(msg)
+            raise errors.InvalidArgumentError(msg)
     return with_times_as_texts(op.filter, math.inf) if op.filter else None
 
 
@@ -644,7 +638,7 @@ class VecallStore(BaseStore, ClosesOnExit):
                 while not stopping.wait(float(minutes) * _MINUTE_S):
                     try:
                         self.sweep_ttl()
-                    except ClosedError:
+                    except errors.ClosedError:
                         raise
                     except Exception as error:
                         name = type(error).__name__

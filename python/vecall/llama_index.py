@@ -8,14 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vecall import errors
 from vecall.concurrency.join import on_thread
-from vecall.errors import (
-    ConfigError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    VecallError,
-    needs_extra,
-)
 from vecall.ingest.parts import is_spoken, is_user
 from vecall.item_collections import ItemCollection, embedding_of
 from vecall.prompts.render import estimate_tokens
@@ -23,7 +17,7 @@ from vecall.service.memory_service import MemoryService
 from vecall.tools import PreloadMemory, UnaskedFloor
 from vecall.types import UNSET, Event, Item
 
-with needs_extra(__name__, "llama-index-core", "llama-index"):
+with errors.needs_extra(__name__, "llama-index-core", "llama-index"):
     from llama_index.core.base.llms.types import ChatMessage, TextBlock
     from llama_index.core.bridge.pydantic import PrivateAttr, field_serializer
     from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddings
@@ -103,13 +97,15 @@ def _meets_filter(given: MetadataFilter, metadata: Mapping[str, Any]) -> bool:
 
 def _as_list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise InvalidArgumentError("filters: this operator expects a list of values")
+        raise errors.InvalidArgumentError(
+            "filters: this operator expects a list of values"
+        )
     return value
 
 
 def _as_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise InvalidArgumentError("filters: a text match expects a text")
+        raise errors.InvalidArgumentError("filters: a text match expects a text")
     return value
 
 
@@ -218,11 +214,11 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
                 session = message.additional_kwargs.get("session_id")
                 event = Event(text, author=message.role.value, timestamp=now + at / 1e6)
                 by_session.setdefault(session, []).append(event)
-        failure: VecallError | None = None
+        failure: errors.VecallError | None = None
         for session, events in by_session.items():
             try:
                 await self._user.add_events(events, session_id=session)
-            except VecallError as error:  # the other sessions do not pay for it
+            except errors.VecallError as error:  # the other sessions do not pay for it
                 failure = failure or error
         if failure is not None:
             raise failure
@@ -301,7 +297,7 @@ class VecallVectorStore(BasePydanticVectorStore):
         given: object = memory
         if not isinstance(given, str | Path | MemoryService):
             msg = "memory: expected a path or a service; `to_dict` has no service"
-            raise InvalidTypeError(msg)
+            raise errors.InvalidTypeError(msg)
         stored = ItemCollection(memory, app_name, user_id, ("llama-index", collection))
         super().__init__(
             memory=memory,
@@ -331,7 +327,7 @@ class VecallVectorStore(BasePydanticVectorStore):
         """
         if isinstance(self.memory, MemoryService) or self.memory == ":memory:":
             msg = "memory: only a store over the path of a file can be pickled"
-            raise ConfigError(msg)
+            raise errors.ConfigError(msg)
         state: dict[Any, Any] = {"__dict__": dict(self.__dict__)}
         return state
 
@@ -426,9 +422,9 @@ class VecallVectorStore(BasePydanticVectorStore):
             DimensionError: The stored embeddings have another dimension.
         """
         if query.mode not in {VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR}:
-            raise InvalidArgumentError('mode: expected "default" or "mmr"')
+            raise errors.InvalidArgumentError('mode: expected "default" or "mmr"')
         if query.query_embedding is None:
-            raise InvalidArgumentError("query_embedding: expected numbers")
+            raise errors.InvalidArgumentError("query_embedding: expected numbers")
         is_mmr = query.mode == VectorStoreQueryMode.MMR
         most = query.similarity_top_k
         found = self._documents.nearest(

@@ -12,14 +12,8 @@ from pathlib import Path
 from typing import Any, TypeGuard, get_args
 from zoneinfo import ZoneInfo
 
+from vecall import errors
 from vecall.clock import to_seconds
-from vecall.errors import (
-    ConfigError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    LimitExceededError,
-    ScopeError,
-)
 from vecall.filters.metadata import check_conditions
 from vecall.filters.rights import TRUST_TIERS, check_tier, reaches, tiers_from
 from vecall.limits import (
@@ -58,17 +52,19 @@ def check_name(value: object, name: str, limits: Limits) -> str:
     if type(value) is not str:
         value = exact(value)
         if type(value) is not str:
-            raise InvalidTypeError(f"{name}: expected a string")
+            raise errors.InvalidTypeError(f"{name}: expected a string")
     if not value or "\0" in value:
-        raise InvalidArgumentError(f"{name}: must be a non-empty string without NUL")
+        raise errors.InvalidArgumentError(
+            f"{name}: must be a non-empty string without NUL"
+        )
     try:
         size = len(value) if value.isascii() else len(value.encode())
     except UnicodeEncodeError:
         msg = f"{name}: must not contain lone surrogates"
-        raise InvalidArgumentError(msg) from None
+        raise errors.InvalidArgumentError(msg) from None
     if size > limits.max_name_bytes:
         msg = f"{name}: at most max_name_bytes = {limits.max_name_bytes} bytes"
-        raise LimitExceededError(msg)
+        raise errors.LimitExceededError(msg)
     return value
 
 
@@ -76,7 +72,7 @@ def is_name(value: str, limits: Limits) -> bool:
     """Return whether `check_name` accepts a string."""
     try:
         check_name(value, "", limits)
-    except InvalidArgumentError:
+    except errors.InvalidArgumentError:
         return False
     return True
 
@@ -97,18 +93,18 @@ def partition_key(
 ) -> tuple[str, str]:
     """Return the names of the partition behind a scope."""
     if app in RESERVED or user in RESERVED:
-        raise InvalidArgumentError("app_name, user_id: this name is reserved")
+        raise errors.InvalidArgumentError("app_name, user_id: this name is reserved")
     if type(scope) is not str:
         scope = exact(scope)
     if type(scope) is str and scope == "user":
         return app, user
     if type(scope) is not str or scope not in get_args(Scope):
-        raise InvalidArgumentError('scope: must be "user", "shared" or "app"')
+        raise errors.InvalidArgumentError('scope: must be "user", "shared" or "app"')
     allowed = scopes.write if write else scopes.read
     if scope not in allowed:
         way = "write" if write else "read"
         msg = f"scope: MemoryService(scopes=Scopes({way}=...)) does not allow it"
-        raise ScopeError(msg)
+        raise errors.ScopeError(msg)
     return (SHARED_APP, user) if scope == "shared" else (app, APP_WIDE)
 
 
@@ -117,7 +113,7 @@ def check_query(value: object) -> str:
     if type(value) is not str:
         value = exact(value)
         if type(value) is not str:
-            raise InvalidTypeError("query: expected a string")
+            raise errors.InvalidTypeError("query: expected a string")
     return value
 
 
@@ -149,11 +145,13 @@ def check_turns(value: object, name: str, limits: Limits) -> int:
 def _check_count(value: object, limits: Limits, name: str, least: int) -> int:
     count = exact(value)
     if type(count) is not int:
-        raise InvalidTypeError(f"{name}: expected an integer")
+        raise errors.InvalidTypeError(f"{name}: expected an integer")
     if count < least:
-        raise InvalidArgumentError(f"{name}: must be at least {least}")
+        raise errors.InvalidArgumentError(f"{name}: must be at least {least}")
     if count > limits.max_top_k:
-        raise LimitExceededError(f"{name}: at most max_top_k = {limits.max_top_k}")
+        raise errors.LimitExceededError(
+            f"{name}: at most max_top_k = {limits.max_top_k}"
+        )
     return count
 
 
@@ -168,7 +166,7 @@ def checked_bool(value: object, name: str) -> bool:
         return value
     value = exact(value)
     if not isinstance(value, bool):
-        raise InvalidTypeError(f"{name}: expected True or False")
+        raise errors.InvalidTypeError(f"{name}: expected True or False")
     return value
 
 
@@ -178,9 +176,9 @@ def check_offset(offset: object) -> int:
         return 0
     offset = exact(offset)
     if type(offset) is not int:
-        raise InvalidTypeError("offset: expected an integer")
+        raise errors.InvalidTypeError("offset: expected an integer")
     if not 0 <= offset <= MOST_OFFSET:
-        raise InvalidArgumentError(f"offset: must be from 0 to {MOST_OFFSET}")
+        raise errors.InvalidArgumentError(f"offset: must be from 0 to {MOST_OFFSET}")
     return offset
 
 
@@ -203,19 +201,19 @@ def check_time_zone(value: object, name: str = "time_zone") -> tzinfo | None:
         if parts := _OFFSET.fullmatch(value):
             sign, hours, minutes = parts.groups()
             if int(hours) > 23 or int(minutes) > 59:
-                raise InvalidArgumentError(rule)
+                raise errors.InvalidArgumentError(rule)
             ahead = timedelta(hours=int(hours), minutes=int(minutes))
             return timezone(-ahead if sign == "-" else ahead)
         try:
             return ZoneInfo(value)
         except (KeyError, ValueError, OSError):  # no zone, no name of a file, a folder
-            raise InvalidArgumentError(rule) from None
+            raise errors.InvalidArgumentError(rule) from None
     if not isinstance(value, tzinfo):
-        raise InvalidTypeError(rule)
+        raise errors.InvalidTypeError(rule)
     with suppress(Exception):  # whatever a class of the caller's raises
         if datetime.fromtimestamp(0, value).utcoffset() is not None:
             return value
-    raise InvalidArgumentError(rule)
+    raise errors.InvalidArgumentError(rule)
 
 
 def check_path(path: object) -> Path | None:
@@ -224,12 +222,12 @@ def check_path(path: object) -> Path | None:
     if path is None or str(path) == ":memory:":
         return None
     if not isinstance(path, str | Path) or not _is_file_name(str(path)):
-        raise ConfigError("path: expected the name of a file, or ':memory:'")
+        raise errors.ConfigError("path: expected the name of a file, or ':memory:'")
     try:
         return Path(path).expanduser()
     except RuntimeError:
         msg = "path: begins with ~ and an unknown user; write ./~ for a file name"
-        raise ConfigError(msg) from None
+        raise errors.ConfigError(msg) from None
 
 
 def _is_file_name(name: str) -> bool:
@@ -262,14 +260,14 @@ def check_filter(
         known = [field.name for field in fields(Filter)]
         if not filter_.keys() <= set(known):
             msg = f"filter: unknown field; fields are {', '.join(known)}"
-            raise InvalidArgumentError(msg)
+            raise errors.InvalidArgumentError(msg)
         filter_ = Filter(**filter_)
     if not isinstance(filter_, Filter):
         msg = "filter: expected a vecall.Filter, or a mapping with its fields"
-        raise InvalidTypeError(msg)
+        raise errors.InvalidTypeError(msg)
     if filter_.metadata is not None and not by_metadata:
         msg = "filter.metadata: this call does not filter by metadata"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     changed: dict[str, Any] = {
         name: _check_names(getattr(filter_, name), f"filter.{name}", limits)
         for name in LABEL_FIELDS
@@ -302,7 +300,7 @@ def _check_floor(floor: object, trust: Names | None) -> Names | None:
     tiers = tuple(tier for tier in several(trust) if reaches(tier, lowest))
     if not tiers:
         msg = "filter.trust: has no tier that reaches filter.min_trust"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     return tiers
 
 
@@ -312,8 +310,8 @@ def _check_names(
     if isinstance(names, str):
         return check_name(names, name, limits)
     if not isinstance(names, list | tuple | set | frozenset):
-        raise InvalidTypeError(f"{name}: expected a string or a list of strings")
+        raise errors.InvalidTypeError(f"{name}: expected a string or a list of strings")
     if not 1 <= len(names) <= most:
-        raise InvalidArgumentError(f"{name}: must have 1 to {most} names")
+        raise errors.InvalidArgumentError(f"{name}: must have 1 to {most} names")
     checked = tuple(dict.fromkeys(check_name(item, name, limits) for item in names))
     return checked[0] if len(checked) == 1 else checked

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall import store
 from vecall.concurrency.executor import PluginExecutor, await_result
 from vecall.concurrency.join import Join
 from vecall.concurrency.locks import Claim, FlightKey, SingleFlight
@@ -27,14 +28,6 @@ from vecall.embedders.base import can_embed, is_async
 from vecall.embedders.resolve import are_known, scripts_of
 from vecall.errors import BusyError, EmbedderError, ReentrantCallError, VecallError
 from vecall.scalars import exact
-from vecall.store import (
-    EmbeddingModel,
-    MoveVectors,
-    RowWithVector,
-    SetVectors,
-    Storage,
-    text_hash,
-)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -331,10 +324,10 @@ def _hash_of_text(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=16).digest()
 
 
-def model_of(embedder: Embedder) -> EmbeddingModel:
+def model_of(embedder: Embedder) -> store.EmbeddingModel:
     """Return the model of an embedder, as the file stores it."""
     probe = getattr(embedder, "probe", None)
-    return EmbeddingModel(
+    return store.EmbeddingModel(
         exact(embedder.model_id),
         embedder.dimensions,
         fingerprint=None if probe is None else probe.astype("<f4").tobytes(),
@@ -368,7 +361,10 @@ class Backfill:
     """
 
     def __init__(
-        self, storage: Storage, embedding: EmbeddingQueue | None, model: int | None
+        self,
+        storage: store.Storage,
+        embedding: EmbeddingQueue | None,
+        model: int | None,
     ) -> None:
         """Start the thread if there are rows to embed; None embeds nothing."""
         self._storage = storage
@@ -403,7 +399,7 @@ class Backfill:
                 return True
         return self._embedding is not None and bool(self._rows_without_vector(0, 1))
 
-    def _rows_without_vector(self, after: int, limit: int) -> list[RowWithVector]:
+    def _rows_without_vector(self, after: int, limit: int) -> list[store.RowWithVector]:
         with self._storage.read() as reads:
             return reads.without_vector(after, limit)
 
@@ -428,14 +424,14 @@ class Backfill:
             with self._storage.read() as reads:
                 if not reads.unmoved_vectors():
                     return
-            self._storage.submit(MoveVectors()).result()
+            self._storage.submit(store.MoveVectors()).result()
 
-    def _embed_rows(self, part: int, rows: list[RowWithVector]) -> None:
+    def _embed_rows(self, part: int, rows: list[store.RowWithVector]) -> None:
         assert self._embedding is not None
         assert self._model is not None
         with self._storage.read() as reads:
             names = reads.partition_names(part)
-            said = [(text_hash(row.text), row.author) for row, *_ in rows]
+            said = [(store.text_hash(row.text), row.author) for row, *_ in rows]
             known = reads.vectors_of(part, said, self._model)
         if names is None:
             return  # the user was deleted after the rows were read
@@ -456,6 +452,6 @@ class Backfill:
         ]
         if filled:
             with_vectors, vectors = map(list, zip(*filled, strict=True))
-            job = SetVectors(*names, with_vectors, vectors, self._model)
+            job = store.SetVectors(*names, with_vectors, vectors, self._model)
             self._storage.submit(job).result()
             self.filled += len(filled)

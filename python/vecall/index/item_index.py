@@ -21,17 +21,10 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall import store
 from vecall._core import Engine
 from vecall.errors import CorruptFileError
 from vecall.scalars import usable
-from vecall.store import (
-    DAMAGED_ITEM,
-    ItemRow,
-    ItemState,
-    ItemVectors,
-    StorageReads,
-    checked_vectors,
-)
 
 _log = logging.getLogger("vecall")
 
@@ -46,7 +39,7 @@ _OWNER_BYTES, _ENGINE_BYTES, _ITEM_BYTES, _NAME_BYTES = 1_500, 9_000, 200, 100
 _FIRST_TWO = itemgetter(0, 1)
 
 Key = tuple[str, str]
-Scored = tuple[float, ItemRow]
+Scored = tuple[float, store.ItemRow]
 
 
 class _Namespace:
@@ -75,7 +68,7 @@ class ItemOwner:
         self.items = 0  # in `loaded`
         self.vector_bytes = 0  # in the engine
         self.refused = 0  # items with vectors that the engine refused
-        self.named: ItemState | None = None
+        self.named: store.ItemState | None = None
         self.names: dict[tuple[str, str | None], list[str]] = {}  # of ranges in `named`
         self.known_names = 0  # in `names`, ranges included
         self.counted = 0  # of its bytes, in those of the cache
@@ -94,7 +87,11 @@ class ItemOwner:
         return own + self.vector_bytes + others
 
     def namespaces(
-        self, reads: StorageReads, state: ItemState, low: str, high: str | None
+        self,
+        reads: store.StorageReads,
+        state: store.ItemState,
+        low: str,
+        high: str | None,
     ) -> list[str]:
         """Return the namespaces from `low` to below `high`; None is no bound.
 
@@ -112,12 +109,12 @@ class ItemOwner:
 
     def nearest(
         self,
-        reads: StorageReads,
-        state: ItemState,
+        reads: store.StorageReads,
+        state: store.ItemState,
         names: Sequence[str],
         query: NDArray[np.float32],
         wanted: int,
-        accepts: Callable[[ItemRow], bool],
+        accepts: Callable[[store.ItemRow], bool],
         after: tuple[float, int] | None = None,
     ) -> list[Scored]:
         """Return exact cosine and item of the nearest items of namespaces, best first.
@@ -139,7 +136,9 @@ class ItemOwner:
         return found
 
 
-def _follow_writes(owner: ItemOwner, reads: StorageReads, state: ItemState) -> None:
+def _follow_writes(
+    owner: ItemOwner, reads: store.StorageReads, state: store.ItemState
+) -> None:
     """Apply the writes since the last search to the loaded namespaces."""
     gone = state.gone - owner.gone
     forgotten = gone > _FEW_GONE and gone > owner.items
@@ -163,7 +162,7 @@ def _follow_writes(owner: ItemOwner, reads: StorageReads, state: ItemState) -> N
     owner.head = state.head
 
 
-def _load_namespace(owner: ItemOwner, reads: StorageReads, name: str) -> None:
+def _load_namespace(owner: ItemOwner, reads: store.StorageReads, name: str) -> None:
     if name in owner.loaded:
         owner.loaded.move_to_end(name)
         return
@@ -175,7 +174,7 @@ def _engine_key(name: str) -> Key:
     return ("items", name or "\x1f")
 
 
-def _add_vectors(owner: ItemOwner, entries: Iterable[ItemVectors]) -> None:
+def _add_vectors(owner: ItemOwner, entries: Iterable[store.ItemVectors]) -> None:
     ids: dict[str, list[int]] = {}
     vectors: dict[str, list[bytes]] = {}
     for entry in entries:
@@ -268,20 +267,20 @@ def _unload_namespace(owner: ItemOwner, name: str) -> None:
 
 def _nearest_items(
     owner: ItemOwner,
-    reads: StorageReads,
+    reads: store.StorageReads,
     names: Sequence[str],
     query: NDArray[np.float32],
     wanted: int,
-    accepts: Callable[[ItemRow], bool],
+    accepts: Callable[[store.ItemRow], bool],
     after: tuple[float, int] | None,
 ) -> list[Scored]:
     """Ask the engine for more and more until enough items are accepted."""
-    decided: dict[int, ItemRow | None] = {}
+    decided: dict[int, store.ItemRow | None] = {}
     k = wanted + _MORE + 1  # the last one shows that those before it are complete
     most = sum(owner.loaded[name].vectors for name in names)
     while True:
         candidates, is_whole = _nearest_candidates(owner, names, query, k)
-        good: list[ItemRow] = []
+        good: list[store.ItemRow] = []
         for start in range(0, len(candidates), wanted + _MORE):
             some = candidates[start : start + wanted + _MORE]
             _read_candidates(owner, reads, some, decided, accepts)
@@ -333,10 +332,10 @@ def _nearest_candidates(
 
 def _read_candidates(
     owner: ItemOwner,
-    reads: StorageReads,
+    reads: store.StorageReads,
     some: Sequence[tuple[int, str]],
-    decided: dict[int, ItemRow | None],
-    accepts: Callable[[ItemRow], bool],
+    decided: dict[int, store.ItemRow | None],
+    accepts: Callable[[store.ItemRow], bool],
 ) -> None:
     """Read the rows of candidates; None stands for one that is not to be found."""
     unknown = {version: name for version, name in some if version not in decided}
@@ -348,19 +347,19 @@ def _read_candidates(
         if row is None:
             _remove_vectors(owner, name, version)
         elif row.ns != name:
-            raise CorruptFileError(DAMAGED_ITEM)  # an index led to another item
+            raise CorruptFileError(store.DAMAGED_ITEM)  # an index led to another item
         decided[version] = row if row is not None and accepts(row) else None
 
 
 def _row_cosines(
-    rows: Sequence[ItemRow], dim: int, query: NDArray[np.float32]
+    rows: Sequence[store.ItemRow], dim: int, query: NDArray[np.float32]
 ) -> list[float]:
     """Return the cosine of the nearest vector of each row, from its stored vectors."""
     if not rows:
         return []
-    stored = [checked_vectors(row.rid, row.vecs, dim) for row in rows]
+    stored = [store.checked_vectors(row.rid, row.vecs, dim) for row in rows]
     if not all(stored):
-        raise CorruptFileError(DAMAGED_ITEM)  # the vectors of a row were lost
+        raise CorruptFileError(store.DAMAGED_ITEM)  # the vectors of a row were lost
     matrix = np.frombuffer(b"".join(stored), np.float32).astype(np.float64)
     matrix = matrix.reshape(-1, dim)
     norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vecall import store
 from vecall._core import Engine
 from vecall.concurrency.locks import Done, KeyLocks, SharedWork
 from vecall.concurrency.time_slices import Slices
@@ -32,23 +33,6 @@ from vecall.errors import ClosedError, CorruptFileError, VecallError
 from vecall.index.item_index import ItemCache, ItemOwner
 from vecall.index.row_cache import Key, NewestChanges, ReadThreads, RowCache, add_rows
 from vecall.index.snapshots import LoadedPartition, LoadedPartitions, SnapshotCache
-from vecall.store import (
-    HIDDEN_APP,
-    Change,
-    ChangedRows,
-    Finding,
-    PartitionNames,
-    PartitionState,
-    Row,
-    RowWithVector,
-    SnapshotTag,
-    Storage,
-    StorageReads,
-    Version,
-    examine,
-    examine_database,
-    open_storage,
-)
 from vecall.system import trim_heap
 
 # Loads a partition from the file into the engine, or only its new changes.
@@ -62,8 +46,8 @@ _WORK_OF_OTHERS = 10  # of a letter in a text that may be analysed in Python
 
 
 def _batches_to_analyse(
-    stored: Iterable[RowWithVector],
-) -> Iterator[list[RowWithVector]]:
+    stored: Iterable[store.RowWithVector],
+) -> Iterator[list[store.RowWithVector]]:
     """Group rows by the work that the analysis of their texts may take."""
     batch = []
     work = 0
@@ -87,7 +71,7 @@ class PartitionLoader:
 
     def __init__(
         self,
-        storage: Storage,
+        storage: store.Storage,
         engine: Engine,
         cache: RowCache,
         snapshots: SnapshotCache | None,
@@ -166,7 +150,7 @@ class PartitionLoader:
             changed = None
             if not from_rows:
                 changed = self._restore_snapshot(reads, key, entry, newest)
-            rows_in_memory: list[RowWithVector] = []
+            rows_in_memory: list[store.RowWithVector] = []
             if changed is None:
                 self._engine.drop(key)
                 with closing(reads.load_partition(part)) as stored:
@@ -189,10 +173,10 @@ class PartitionLoader:
 
     def _restore_snapshot(
         self,
-        reads: StorageReads,
+        reads: store.StorageReads,
         key: Key,
         entry: LoadedPartition,
-        newest: PartitionState,
+        newest: store.PartitionState,
     ) -> int | None:
         """Load a partition from its snapshot and the changes since; return how many.
 
@@ -218,8 +202,8 @@ class PartitionLoader:
         self,
         key: Key,
         entry: LoadedPartition,
-        changed: ChangedRows,
-        stored: Sequence[RowWithVector],
+        changed: store.ChangedRows,
+        stored: Sequence[store.RowWithVector],
     ) -> int:
         """Apply changes of the log; return how many rows they changed."""
         present = {item.row.rid for item in stored}
@@ -229,18 +213,18 @@ class PartitionLoader:
 
     @staticmethod
     def _changes_since_snapshot(
-        reads: StorageReads, tag: SnapshotTag, newest: PartitionState
-    ) -> ChangedRows | None:
+        reads: store.StorageReads, tag: store.SnapshotTag, newest: store.PartitionState
+    ) -> store.ChangedRows | None:
         """Return the changes since a snapshot; None if its state is not in the log."""
         if tag.seq == newest.seq:
-            return ChangedRows([], []) if tag.head == newest.head else None
+            return store.ChangedRows([], []) if tag.head == newest.head else None
         return reads.changed_since(tag.part, tag.seq, tag.head)
 
     def apply(
         self,
         key: Key,
         entry: LoadedPartition,
-        stored: Iterable[RowWithVector],
+        stored: Iterable[store.RowWithVector],
         removed: Sequence[int],
     ) -> None:
         """Change the engine's rows. A failure sets `entry.sound` to False."""
@@ -280,7 +264,7 @@ class PartitionCache:
 
     def __init__(
         self,
-        storage: Storage,
+        storage: store.Storage,
         engine: Engine,
         cache: RowCache,
         snapshots: SnapshotCache | None,
@@ -320,24 +304,26 @@ class PartitionCache:
         if snapshots is not None:
             snapshots.watch(self._held_entry)
 
-    def target(self, key: Key) -> Version | None | Future[Version | None]:
+    def target(self, key: Key) -> store.Version | None | Future[store.Version | None]:
         """Return a partition's version as of now; None if there is no such partition.
 
         Pass the result of a future to `current`.
         """
         if self._newest is not None:
-            found: Version | None | Future[Version | None] = self._newest.get(key)
+            found: store.Version | None | Future[store.Version | None] = (
+                self._newest.get(key)
+            )
         else:
             found = self._storage.newest(*key)
         return self.current(key, None) if found is None else found
 
-    def current(self, key: Key, found: Version | None) -> Version | None:
+    def current(self, key: Key, found: store.Version | None) -> store.Version | None:
         """Return a version that was found; drop a partition that does not exist."""
         if found is None and self._residents.get(key) is not None:
             self.synchronize(key)  # deleted by another process
         return found
 
-    def loaded(self, key: Key, target: Version | None) -> LoadedPartition | None:
+    def loaded(self, key: Key, target: store.Version | None) -> LoadedPartition | None:
         """Return the partition's entry if the engine has it at `target`."""
         entry = self._residents.get(key)
         if entry is None or target is None or not entry.sound:
@@ -348,7 +334,7 @@ class PartitionCache:
         # An entry that is ahead may be of a lost history.
         return entry if entry.head == head else None
 
-    def version_of(self, key: Key) -> Version | None:
+    def version_of(self, key: Key) -> store.Version | None:
         """Return what the engine has of a partition; None if it is not loaded."""
         entry = self._residents.get(key)
         return None if entry is None or not entry.sound else entry.version
@@ -394,7 +380,7 @@ class PartitionCache:
         finally:
             self._filling.moving = None
 
-    def publish(self, change: Change) -> None:
+    def publish(self, change: store.Change) -> None:
         """Apply a change of this process right after its commit, without blocking."""
         if self._newest is not None:
             self._newest.note(change)
@@ -411,7 +397,7 @@ class PartitionCache:
                 self._work.ask(key, afresh=True)
         self.keep_to_budget()
 
-    def rows(self, key: Key, rids: Sequence[int]) -> list[Row]:
+    def rows(self, key: Key, rids: Sequence[int]) -> list[store.Row]:
         """Read the rows of a user that still exist from the file into the cache."""
         read_at = self._cache.now()
         with self._storage.read(*key) as reads:
@@ -424,7 +410,7 @@ class PartitionCache:
         """Bytes of all loaded partitions."""
         return self._residents.nbytes
 
-    def _newest_version(self, key: Key) -> Version | None:
+    def _newest_version(self, key: Key) -> store.Version | None:
         if self._newest is not None:
             return self._newest.get(key)
         return self._storage.version(*key)
@@ -435,7 +421,7 @@ class PartitionCache:
         with self._locks.held(key):
             yield self._residents.get(key)
 
-    def _apply_change(self, key: Key, change: Change) -> None:
+    def _apply_change(self, key: Key, change: store.Change) -> None:
         """Apply a change of this process; the partition's lock is held."""
         if change.forgotten:
             self._drop_partition(key)
@@ -612,19 +598,21 @@ _AT_ONCE = 1_000
 _ABOUT = "loading"
 
 
-def examine_storage(path: Path | str) -> list[Finding]:
+def examine_storage(path: Path | str) -> list[store.Finding]:
     """Check a file, or the database of a URL, and whether all users can be searched.
 
     It changes nothing. ConfigError and StorageError say why nothing can be read.
     """
-    found = examine_database(path) if isinstance(path, str) else examine(path)
+    found = (
+        store.examine_database(path) if isinstance(path, str) else store.examine(path)
+    )
     is_newest = any(each.about == "schema" and each.level == "ok" for each in found)
     return [*found, _examine_loading(path)] if is_newest else found
 
 
 def require_whole(path: Path) -> None:
     """Raise CorruptFileError if a copy of a file is damaged, on any file system."""
-    found = examine(path)
+    found = store.examine(path)
     if any(each.about == "schema" and each.level == "ok" for each in found):
         found.append(_examine_loading(path, anywhere=True))
     for each in found:
@@ -632,11 +620,11 @@ def require_whole(path: Path) -> None:
             raise CorruptFileError(f"the copy is damaged: {each.about}: {each.message}")
 
 
-def _examine_loading(path: Path | str, *, anywhere: bool = False) -> Finding:
+def _examine_loading(path: Path | str, *, anywhere: bool = False) -> store.Finding:
     log = logging.getLogger("vecall")
     was_disabled, log.disabled = log.disabled, True  # it says below what was found
     try:
-        storage = open_storage(
+        storage = store.open_storage(
             path, "full", read_only=True, allow_network_filesystem=anywhere
         )
         try:
@@ -645,12 +633,12 @@ def _examine_loading(path: Path | str, *, anywhere: bool = False) -> Finding:
             storage.close()
     except VecallError as error:
         message = f"not examined: {str(error).removeprefix('path: ')}"
-        return Finding("error", _ABOUT, message)
+        return store.Finding("error", _ABOUT, message)
     finally:
         log.disabled = was_disabled
 
 
-def _partitions_finding(storage: Storage) -> Finding:
+def _partitions_finding(storage: store.Storage) -> store.Finding:
     with storage.read() as reads:
         model = reads.active_model()
     engine = Engine(0 if model is None else model.dim)
@@ -660,7 +648,7 @@ def _partitions_finding(storage: Storage) -> Finding:
     )
     users = unreadable = items_refused = 0
     for names in _all_partitions(storage):
-        if names.app == HIDDEN_APP:  # deleted, and its name as well
+        if names.app == store.HIDDEN_APP:  # deleted, and its name as well
             continue
         users += 1
         key = (names.app, names.user)
@@ -672,18 +660,18 @@ def _partitions_finding(storage: Storage) -> Finding:
         engine.drop(key)
     if unreadable:
         message = f"{unreadable} of {users} users cannot be searched"
-        return Finding("error", _ABOUT, message)
+        return store.Finding("error", _ABOUT, message)
     refused = loader.refused + items_refused
     if refused:
         message = (
             f"{refused} memories or items have vectors without a direction; only words "
             "and lists find them: write them again"
         )
-        return Finding("warning", _ABOUT, message)
-    return Finding("ok", _ABOUT, f"{users} users can be searched")
+        return store.Finding("warning", _ABOUT, message)
+    return store.Finding("ok", _ABOUT, f"{users} users can be searched")
 
 
-def _all_partitions(storage: Storage) -> Iterator[PartitionNames]:
+def _all_partitions(storage: store.Storage) -> Iterator[store.PartitionNames]:
     after = 0
     while True:
         with storage.read() as reads:
@@ -694,7 +682,7 @@ def _all_partitions(storage: Storage) -> Iterator[PartitionNames]:
         after = page[-1].part
 
 
-def _refused_items(storage: Storage, key: tuple[str, str]) -> int:
+def _refused_items(storage: store.Storage, key: tuple[str, str]) -> int:
     """Search the items of a user once; return how many the engine refuses."""
     owner = ItemOwner(0)
     with storage.read(*key) as reads:

@@ -9,25 +9,13 @@ from typing import Any, get_args
 
 import numpy as np
 
+from vecall import store
 from vecall.clock import to_seconds, ttl_seconds
 from vecall.errors import InvalidArgumentError
 from vecall.ingest.item_arguments import checked_place, stored_value, vectors_of
 from vecall.ingest.passages import texts_of
 from vecall.limits import Limits
 from vecall.scalars import is_utf8, usable
-from vecall.store import (
-    EmbeddingModel,
-    Reason,
-    Why,
-    as_stored,
-    check_past,
-    check_turn,
-    header_model,
-    is_hidden,
-    is_well_formed,
-    json_object,
-    passage_id,
-)
 from vecall.types import check_share
 from vecall.validation import check_name
 
@@ -54,9 +42,9 @@ class LineReader:
             "item": self._read_item,
         }
 
-    def header(self, line: Mapping[str, Any]) -> EmbeddingModel | None:
+    def header(self, line: Mapping[str, Any]) -> store.EmbeddingModel | None:
         """Read the header; return the model of the vectors."""
-        model = header_model(line)
+        model = store.header_model(line)
         self._dim = None if model is None else model.dim
         return model
 
@@ -121,9 +109,9 @@ class LineReader:
         for number, text in enumerate(texts, 1):
             own: dict[str, Any] = {**shared, "text": text}
             if number > 1:
-                own["id"] = passage_id(memory["id"], number)
+                own["id"] = store.passage_id(memory["id"], number)
             if "pos" in memory:
-                own["pos"] = as_stored(memory["pos"] + (number - 1) * _NEAR)
+                own["pos"] = store.as_stored(memory["pos"] + (number - 1) * _NEAR)
             found.append(own)
         if "supersedes" in memory:
             found[0]["supersedes"] = memory["supersedes"]
@@ -173,7 +161,7 @@ class LineReader:
         id_ = self._name_of_gone(values, "tomb", "id")
         why = values.get("why")
         if why is not None:
-            why = _one_of(values, "why", get_args(Why))
+            why = _one_of(values, "why", get_args(store.Why))
         return {"id": id_, "at": self._past_time(values, "at"), "why": why}
 
     def _checked_past(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,7 +177,7 @@ class LineReader:
         return {
             "id": check_name(values.get("id"), "replaced.id", self._limits),
             "by": _read_optional(values, "by", _checked_string),
-            "why": _one_of(values, "why", get_args(Reason)),
+            "why": _one_of(values, "why", get_args(store.Reason)),
             "at": self._past_time(values, "at"),
         }
 
@@ -213,7 +201,11 @@ class LineReader:
     def _name_of_gone(self, values: Mapping[str, Any], kind: str, name: str) -> str:
         """A name, or what a purge has put in its place."""
         value = values.get(name)
-        if isinstance(value, str) and is_hidden(value) and is_well_formed(value):
+        if (
+            isinstance(value, str)
+            and store.is_hidden(value)
+            and store.is_well_formed(value)
+        ):
             return value
         return check_name(value, f"{kind}.{name}", self._limits)
 
@@ -251,7 +243,7 @@ def _checked_position(values: Mapping[str, Any], name: str) -> float:
     if not is_number or not -_MOST <= value <= _MOST:
         msg = f"{name}: expected a number from {-_MOST} to {_MOST}"
         raise InvalidArgumentError(msg)
-    return as_stored(value)
+    return store.as_stored(value)
 
 
 def _json_reader(
@@ -261,15 +253,15 @@ def _json_reader(
 
     def read(values: Mapping[str, Any], name: str) -> str:
         text = _checked_string(values, name)
-        check(json_object(text, name), name)
+        check(store.json_object(text, name), name)
         return text
 
     return read
 
 
 _object = _json_reader(lambda _value, _name: None)
-_past_fields = _json_reader(check_past)
-_checked_turn_json = _json_reader(check_turn)
+_past_fields = _json_reader(store.check_past)
+_checked_turn_json = _json_reader(store.check_turn)
 _checked_tries_json = _json_reader(lambda value, _name: _checked_count(value, "tries"))
 
 

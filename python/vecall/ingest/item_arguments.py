@@ -10,13 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall import errors
 from vecall.clock import ttl_seconds
-from vecall.errors import (
-    DimensionError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    LimitExceededError,
-)
 from vecall.limits import Limits
 from vecall.scalars import exact, is_utf8, odd_value, usable
 from vecall.store import (
@@ -54,9 +49,9 @@ class TooLongError(Exception):
 def checked_list(given: object, name: str, of: str) -> list[Any]:
     """Return a copy of a sequence of at most `MOST_OPERATIONS`."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
-        raise InvalidTypeError(f"{name}: expected a sequence of {of}")
+        raise errors.InvalidTypeError(f"{name}: expected a sequence of {of}")
     if len(given) > MOST_OPERATIONS:
-        raise LimitExceededError(f"{name}: at most {MOST_OPERATIONS}")
+        raise errors.LimitExceededError(f"{name}: at most {MOST_OPERATIONS}")
     return list(given)
 
 
@@ -76,13 +71,13 @@ def checked_batch(
     for at, each in enumerate(paced(operations)):
         name = f"operations[{at}]"
         if not isinstance(each, Put | Drop):
-            raise InvalidTypeError(f"{name}: expected a Put or a Drop")
+            raise errors.InvalidTypeError(f"{name}: expected a Put or a Drop")
         place = checked_place((each.namespace, each.key), name, limits)
         version = each.if_version
         if version is not None:
             version = exact(version)
             if type(version) is not int or not 0 <= version <= _MAX_VERSION:
-                raise InvalidArgumentError(
+                raise errors.InvalidArgumentError(
                     f"{name}.if_version: expected None or a version, an integer from 0"
                 )
         if isinstance(each, Drop):
@@ -93,7 +88,7 @@ def checked_batch(
             vectors = vectors_of(vectors, f"{name}.vectors")
         if vectors is not None and dim not in (0, vectors.shape[1]):
             msg = f"{name}.vectors: expected {dim} numbers each, as before"
-            raise DimensionError(msg)
+            raise errors.DimensionError(msg)
         dim = dim if vectors is None else vectors.shape[1]
         ttl = None if each.ttl is None else ttl_seconds(each.ttl)
         value = stored_value(each.value, f"{name}.value", limits, left)
@@ -106,9 +101,9 @@ def checked_batch(
 def check_embedder(name: object) -> None:
     """Check the name of the embedder of items."""
     if not isinstance(name, str):
-        raise InvalidTypeError("embedder: expected the name of an embedder")
+        raise errors.InvalidTypeError("embedder: expected the name of an embedder")
     if not is_utf8(name):
-        raise InvalidArgumentError("embedder: must not have a lone surrogate")
+        raise errors.InvalidArgumentError("embedder: must not have a lone surrogate")
 
 
 def checked_places(
@@ -125,14 +120,14 @@ def checked_count(value: object, name: str, least: int) -> int:
     """Return a number of items to find or to skip."""
     if type(value) is not int or not least <= value <= MOST_FOUND:
         msg = f"{name}: must be an integer from {least} to {MOST_FOUND}"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     return value
 
 
 def checked_place(pair: object, name: str, limits: Limits) -> tuple[str, str]:
     """Return the stored text of a namespace, and a key."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise InvalidTypeError(f"{name}: expected a pair (namespace, key)")
+        raise errors.InvalidTypeError(f"{name}: expected a pair (namespace, key)")
     labels = checked_namespace(pair[0], f"{name}.namespace", limits)
     key = _checked_label(pair[1], f"{name}.key", limits.max_item_name_bytes)
     return encode_namespace(labels), key
@@ -142,7 +137,7 @@ def checked_namespace(labels: object, name: str, limits: Limits) -> tuple[str, .
     """Return the labels of a namespace."""
     if isinstance(labels, str) or not isinstance(labels, Sequence):
         msg = f"{name}: expected a sequence of labels, such as a tuple of strings"
-        raise InvalidTypeError(msg)
+        raise errors.InvalidTypeError(msg)
     most = limits.max_item_name_bytes
     if type(labels) is tuple and set(map(type, labels)) == {str}:
         return _checked_labels(labels, name, most)
@@ -158,7 +153,7 @@ def _checked_labels_uncached(
     else:
         size = sum(len(label.encode()) + 1 for label in checked)
     if size > most:
-        raise LimitExceededError(f"{name}: at most max_item_name_bytes = {most}")
+        raise errors.LimitExceededError(f"{name}: at most max_item_name_bytes = {most}")
     return checked
 
 
@@ -170,16 +165,16 @@ def _checked_label(label: object, name: str, most: int) -> str:
     if type(label) is not str:
         label = exact(label)
         if type(label) is not str:
-            raise InvalidTypeError(f"{name}: expected strings")
+            raise errors.InvalidTypeError(f"{name}: expected strings")
     try:
         size = len(label) if label.isascii() else len(label.encode())
     except UnicodeEncodeError:
         size = 0
     if not size or "\0" in label:
         msg = f"{name}: must not be empty, nor have NUL or a lone surrogate"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     if size > most:
-        raise LimitExceededError(f"{name}: at most max_item_name_bytes = {most}")
+        raise errors.LimitExceededError(f"{name}: at most max_item_name_bytes = {most}")
     return label
 
 
@@ -210,7 +205,7 @@ def stored_value(
             raise
         raise _too_large(name, "max_item_bytes", limits.max_item_bytes) from None
     except (TypeError, ValueError, RecursionError, RuntimeError):
-        raise InvalidTypeError(f"{rule}; {odd_value(value)}") from None
+        raise errors.InvalidTypeError(f"{rule}; {odd_value(value)}") from None
     if stored.nbytes > limits.max_item_bytes:
         raise _too_large(name, "max_item_bytes", limits.max_item_bytes)
     if stored.outline_bytes > limits.max_item_outline_bytes:
@@ -219,8 +214,8 @@ def stored_value(
     return stored
 
 
-def _too_large(name: str, limit: str, most: float) -> LimitExceededError:
-    return LimitExceededError(f"{name}: at most {limit} = {most} as JSON")
+def _too_large(name: str, limit: str, most: float) -> errors.LimitExceededError:
+    return errors.LimitExceededError(f"{name}: at most {limit} = {most} as JSON")
 
 
 class _Walk:
@@ -256,7 +251,7 @@ def vectors_of(given: object, name: str) -> NDArray[np.float32] | None:
         return None
     matrix = checked_vectors_of(given, name)
     if len(matrix) > MOST_VECTORS:
-        raise LimitExceededError(f"{name}: at most {MOST_VECTORS} of one item")
+        raise errors.LimitExceededError(f"{name}: at most {MOST_VECTORS} of one item")
     return matrix if len(matrix) else None
 
 
@@ -269,9 +264,11 @@ def checked_vectors_of(given: object, name: str) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):
             matrix = np.ascontiguousarray(np.atleast_2d(matrix), np.float32)
     except (TypeError, ValueError):
-        raise InvalidTypeError(f"{name}: expected numbers (n, dim) or (dim,)") from None
+        raise errors.InvalidTypeError(
+            f"{name}: expected numbers (n, dim) or (dim,)"
+        ) from None
     if not 1 <= matrix.shape[1] <= _MAX_DIM:
-        raise InvalidTypeError(f"{name}: expected 1 to {_MAX_DIM} numbers each")
+        raise errors.InvalidTypeError(f"{name}: expected 1 to {_MAX_DIM} numbers each")
     if not usable(matrix).all():
-        raise InvalidArgumentError(f"{name}: must be finite, and not zero")
+        raise errors.InvalidArgumentError(f"{name}: must be finite, and not zero")
     return matrix

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from vecall._core import TextAnalyzer
 from vecall.clock import Period, to_datetime
+from vecall.lexical import tokenizer
 from vecall.lexical.features import (
     DATED,
     TIME,
@@ -37,18 +38,6 @@ from vecall.lexical.latin import latin_rules
 from vecall.lexical.period_patterns import MONTHS, eastern_months
 from vecall.lexical.periods import find_period, may_name_period
 from vecall.lexical.stems import CACHE_WORDS, PART, STOPPED, Language, made_language
-from vecall.lexical.tokenizer import (
-    SHORTEST_COMPOUND,
-    base_letters,
-    compound_parts,
-    emoji,
-    identifier_parts,
-    joined_numbers,
-    joined_parts,
-    split_words,
-    suffixed_words,
-    symbols,
-)
 from vecall.text import normalise, with_tones
 
 ANALYSIS_VERSION = "8"
@@ -92,11 +81,11 @@ class _Analysis(threading.local):
         known = self._languages[language].parts
         found: list[int] = []
         for word in words:
-            if len(word) < SHORTEST_COMPOUND:
+            if len(word) < tokenizer.SHORTEST_COMPOUND:
                 continue
             parts = known.get(word)
             if parts is None:
-                parts = tuple(self.terms(compound_parts([word]), language))
+                parts = tuple(self.terms(tokenizer.compound_parts([word]), language))
                 if len(known) >= _CACHE_COMPOUNDS:
                     known.clear()
                 known[word] = parts
@@ -171,7 +160,7 @@ def analysed_query(
     """Return what `query_terms` does: the reference of the analysis in C++."""
     folded = normalise(text)
     read = _CHARS_A_TERM * most
-    words = split_words(folded[:read])
+    words = tokenizer.split_words(folded[:read])
     toned = toned_words(text[:read])
     language = language_of(words, folded[:read], text[:read], toned)
     asked = TIME if asks_time(folded) else 0
@@ -182,13 +171,13 @@ def analysed_query(
         found = find_period(folded, words, at, zone or timezone.utc, language)
         if found is not None:
             period, folded, earlier = found
-            words = split_words(folded[:read])
+            words = tokenizer.split_words(folded[:read])
             toned = [word for word in toned if word in found.rest]
     terms = _analysis.terms(toned if language == VIETNAMESE else words, language)
     if folded.isascii():
         optional = _optional_terms(words, terms, language)
     else:
-        pictures = _analysis.terms(emoji(folded[:read]), language)
+        pictures = _analysis.terms(tokenizer.emoji(folded[:read]), language)
         terms = terms or pictures  # beside words an emoji is optional
         optional = _optional_terms(words, [*terms, *pictures], language)
         if period is None:
@@ -220,11 +209,11 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     query in any language finds a name.
     """
     folded = normalise(text)
-    words = split_words(folded)
+    words = tokenizer.split_words(folded)
     toned = toned_words(text)
     language = language_of(words, folded, text, toned)
     terms = _analysis.terms(toned if language == VIETNAMESE else words, language)
-    extra = identifier_parts(text, folded)
+    extra = tokenizer.identifier_parts(text, folded)
     if language != ENGLISH:
         known = set(terms)
         others = _analysis.terms(words, ENGLISH)
@@ -233,21 +222,21 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
         extra += joined_words(folded)  # names such as D'Angelo
     if extra:
         terms += _analysis.terms(extra, language)
-    if suffixed := suffixed_words(folded):
+    if suffixed := tokenizer.suffixed_words(folded):
         terms += _analysis.terms(suffixed, ENGLISH)
     if toned and language != VIETNAMESE:
         terms += _vietnamese_terms(toned)
     marks = text_marks(text, folded, words, author)
-    parts = [*joined_numbers(words), *joined_parts(text)]
+    parts = [*tokenizer.joined_numbers(words), *tokenizer.joined_parts(text)]
     if "+" in folded or "#" in folded:
-        parts += base_letters(words)
+        parts += tokenizer.base_letters(words)
     if not folded.isascii():
-        parts += symbols(folded).difference(words)
+        parts += tokenizer.symbols(folded).difference(words)
     marks += map(PART.__or__, _analysis.terms(parts, language))
     if may_be_german(words, language):
         marks += _compound_part_terms(words)
     if author:
-        name = split_words(normalise(author))
+        name = tokenizer.split_words(normalise(author))
         terms += _analysis.terms(name, ENGLISH)
         terms += _vietnamese_terms(toned_words(author))
         marks += _analysis.author_marks(name)
@@ -263,7 +252,7 @@ def toned_words(text: str) -> list[str]:
     """Return the words of a text with their tones; [] without Vietnamese letters."""
     if text.isascii() or not VIETNAMESE_LETTERS.search(text):
         return []
-    return split_words(with_tones(text))
+    return tokenizer.split_words(with_tones(text))
 
 
 def _vietnamese_terms(toned: Sequence[str]) -> list[int]:
@@ -273,7 +262,7 @@ def _vietnamese_terms(toned: Sequence[str]) -> list[int]:
 
 
 def _compound_part_terms(words: Sequence[str]) -> list[int]:
-    parts = compound_parts(words)
+    parts = tokenizer.compound_parts(words)
     if not parts:
         return []
     terms = _analysis.terms(parts, GERMAN) + _analysis.terms(parts, ENGLISH)
@@ -283,7 +272,7 @@ def _compound_part_terms(words: Sequence[str]) -> list[int]:
 def content_words(text: str) -> list[int]:
     """Return the hashes of a text's words, without stop words, dates and marks."""
     folded = normalise(text)
-    words = split_words(folded)
+    words = tokenizer.split_words(folded)
     toned = toned_words(text)
     language = language_of(words, folded, text, toned)
     return _analysis.terms(toned if language == VIETNAMESE else words, language)
@@ -296,12 +285,12 @@ def terms_of_both(one: str, other: str) -> tuple[list[int], list[int]]:
     """
     both = f"{one}\n{other}"
     folded, toned = normalise(both), toned_words(both)
-    language = language_of(split_words(folded), folded, both, toned)
+    language = language_of(tokenizer.split_words(folded), folded, both, toned)
     first, second = (
         _analysis.terms(
             [
                 word
-                for word in split_words(normalise(text))
+                for word in tokenizer.split_words(normalise(text))
                 if not any(map(str.isdigit, word))
             ],
             language,

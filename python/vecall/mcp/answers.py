@@ -24,15 +24,7 @@ from vecall.filters.rights import Rights
 from vecall.limits import Owner
 from vecall.prompts.render import render
 from vecall.service.items import in_pages
-from vecall.tools import for_models, output
-from vecall.tools.base import (
-    DEFAULT_LIMIT,
-    Answer,
-    Given,
-    MemoryTool,
-    limits_of,
-    restricted,
-)
+from vecall.tools import base, for_models, output
 from vecall.types import MemoryEntry, Page
 from vecall.validation import check_filter, check_name
 
@@ -79,7 +71,7 @@ class Desk:
         """Create the object without shown texts."""
         self.memory = memory
         self.access = access
-        self.limits = limits_of(memory)
+        self.limits = base.limits_of(memory)
         self.look = look
         self.owner: Owner = {"app_name": access.app_name, "user_id": access.user_id}
         self._ids_by_text: OrderedDict[bytes, str] = OrderedDict()
@@ -168,7 +160,7 @@ _READS = {
 _ADDS = {**_READS, "readOnlyHint": False}
 
 
-class _DeskTool(MemoryTool):
+class _DeskTool(base.MemoryTool):
     """A tool of the server."""
 
     title: ClassVar[str]  # for people
@@ -212,7 +204,9 @@ class SearchMemory(_DeskTool, for_models.SearchTool):
     _takes = ("query", "limit", "kind", "after", "before")
     _required = ("query",)
 
-    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
+    async def _answer(
+        self, memory: Any, given: base.Given, turn: Hashable, /
+    ) -> base.Answer:
         condition = {
             name: given[name] for name in ("kind", "after", "before") if name in given
         }
@@ -221,7 +215,7 @@ class SearchMemory(_DeskTool, for_models.SearchTool):
         answer = await self._search(
             memory,
             given["query"],
-            given.get("limit", DEFAULT_LIMIT),
+            given.get("limit", base.DEFAULT_LIMIT),
             turn,
             checked,
             widest,
@@ -242,10 +236,12 @@ class GetMemory(_DeskTool):
     )
     _takes = ("id", "begin")
     _required = ("id",)
-    _without_memory: ClassVar[Answer] = {}
+    _without_memory: ClassVar[base.Answer] = {}
     _needs = ("get_memory",)
 
-    async def _answer(self, _memory: Any, given: Given, _turn: Hashable, /) -> Answer:
+    async def _answer(
+        self, _memory: Any, given: base.Given, _turn: Hashable, /
+    ) -> base.Answer:
         begin = given["begin"]
         entry = await self._desk.get(given["id"])
         if len(entry.text) < output.INLINE_CHARACTERS:
@@ -276,10 +272,12 @@ class ListMemories(_DeskTool):
         "something, search instead."
     )
     _takes = ("limit", "after", "state")
-    _without_memory: ClassVar[Answer] = {"memories": []}
+    _without_memory: ClassVar[base.Answer] = {"memories": []}
     _needs = ("list_memories",)
 
-    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
+    async def _answer(
+        self, memory: Any, given: base.Given, _turn: Hashable, /
+    ) -> base.Answer:
         cursor = given.get("after")
         if cursor is not None:
             check_name(cursor, "after", self._limits)
@@ -322,7 +320,9 @@ class AddMemory(_DeskTool, for_models.Remember):
     )
     _takes = (*for_models.Remember._takes, "timestamp")
 
-    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
+    async def _answer(
+        self, memory: Any, given: base.Given, turn: Hashable, /
+    ) -> base.Answer:
         text = for_models.checked_text(given)
         known = self._desk.id_shown_with(text)
         if known is not None and await self._still_says(known, text):
@@ -347,7 +347,9 @@ class UpdateMemory(_DeskTool, for_models.UpdateMemory):
     hints = _ADDS  # the former text stays in the history
     answer = _object("status", status=_status("updated", "not_updated"), id=_TEXT)
 
-    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
+    async def _answer(
+        self, memory: Any, given: base.Given, turn: Hashable, /
+    ) -> base.Answer:
         await self._desk.get(given["id"])
         return await super()._answer(memory, given, turn)
 
@@ -381,10 +383,12 @@ class DeleteMemory(_DeskTool):
     )
     _takes = ("id", "token")
     _required = ("id",)
-    _without_memory: ClassVar[Answer] = {"status": "not_found"}
+    _without_memory: ClassVar[base.Answer] = {"status": "not_found"}
     _needs = ("get_memory", "delete_memory")
 
-    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
+    async def _answer(
+        self, memory: Any, given: base.Given, _turn: Hashable, /
+    ) -> base.Answer:
         token = given.get("token")
         entry = await self._desk.get(given["id"])
         expected = self._deletion_token(entry)
@@ -493,7 +497,7 @@ class Answers:
         admit: Admit | None = None,
     ) -> None:
         """Create the tools of one user."""
-        memory = restricted(memory, access.rights)
+        memory = base.restricted(memory, access.rights)
         self._desk = Desk(memory, access, output.checked_look(max_tokens))
         kinds = (*_READING, *_WRITING) if access.write else _READING
         self._tools = {kind.name: kind(self._desk) for kind in kinds}

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, cast, get_args
 
-from vecall import errors, store
+from vecall import errors, store, types, validation
 from vecall.clock import to_seconds, ttl_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -28,24 +28,6 @@ from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import SearchRequest, entry_from_row
 from vecall.store import Change
 from vecall.telemetry import observed
-from vecall.types import (
-    Filter,
-    ForgetProposal,
-    ListedSession,
-    MemoryEntry,
-    MemoryFigures,
-    Page,
-    Revision,
-)
-from vecall.validation import (
-    DEFAULT_PAGE,
-    check_filter,
-    check_name,
-    check_query,
-    check_top_k,
-    check_turns,
-    checked_bool,
-)
 
 Key = tuple[str, str]
 
@@ -69,7 +51,7 @@ def _check_changes(changes: Mapping[str, Any]) -> None:
         raise errors.InvalidTypeError("content: expected a text")
 
 
-def found_count(entries: list[MemoryEntry | None]) -> int:
+def found_count(entries: list[types.MemoryEntry | None]) -> int:
     """Return the number of memories that were found."""
     return sum(entry is not None for entry in entries)
 
@@ -82,13 +64,13 @@ class StoredMemories(OperationGroup):
     ) -> Key:
         """Return the key of the partition of a memory; check all names."""
         key = self.memory.key(app, user, scope, write=write)
-        check_name(memory_id, "memory_id", self.memory.limits)
+        validation.check_name(memory_id, "memory_id", self.memory.limits)
         return key
 
     def _checked_ids(self, memory_ids: object) -> list[str]:
         limits = self.memory.limits
         ids = as_list(memory_ids, "memory_ids")
-        return [check_name(id_, "memory_ids", limits) for id_ in ids]
+        return [validation.check_name(id_, "memory_ids", limits) for id_ in ids]
 
     def _read_row(
         self, reads: store.StorageReads, key: Key, memory_id: str, now: float
@@ -101,11 +83,13 @@ class StoredMemories(OperationGroup):
     # By id.
 
     @observed("get", lambda _: 1)
-    async def get(self, app: str, user: str, memory_id: str, scope: str) -> MemoryEntry:
+    async def get(
+        self, app: str, user: str, memory_id: str, scope: str
+    ) -> types.MemoryEntry:
         """Return one memory by id."""
         key = self._key_of_memory(app, user, memory_id, scope, write=False)
 
-        def read(reads: store.StorageReads, now: float) -> MemoryEntry:
+        def read(reads: store.StorageReads, now: float) -> types.MemoryEntry:
             row = self._read_row(reads, key, memory_id, now)
             return entry_from_row(row, scope=scope)
 
@@ -114,16 +98,16 @@ class StoredMemories(OperationGroup):
     @observed("get_many", found_count)
     async def get_many(
         self, app: str, user: str, memory_ids: object, scope: str, include_expired: bool
-    ) -> list[MemoryEntry | None]:
+    ) -> list[types.MemoryEntry | None]:
         """Return the memory of each id; None for an id without one."""
         memory = self.memory
         key = memory.key(app, user, scope, write=False)
         ids = self._checked_ids(memory_ids)
-        expired = checked_bool(include_expired, "include_expired")
+        expired = validation.checked_bool(include_expired, "include_expired")
         if not ids:
             return []
 
-        def read() -> list[MemoryEntry | None]:
+        def read() -> list[types.MemoryEntry | None]:
             wanted = list(dict.fromkeys(ids))
             with memory.reading(key, expired=expired) as (reads, now):
                 rows = reads.find_many(*key, wanted, now, memory.rights)
@@ -137,16 +121,16 @@ class StoredMemories(OperationGroup):
     @observed("expand_session", len)
     async def expand_session(
         self, app: str, user: str, memory_id: str, before: object, after: object
-    ) -> list[MemoryEntry]:
+    ) -> list[types.MemoryEntry]:
         """Return a memory and the turns around it in its session."""
         memory = self.memory
         key = self._key_of_memory(app, user, memory_id, "user", write=False)
         counts = (
-            check_turns(before, "turns_before", memory.limits),
-            check_turns(after, "turns_after", memory.limits),
+            validation.check_turns(before, "turns_before", memory.limits),
+            validation.check_turns(after, "turns_after", memory.limits),
         )
 
-        def read() -> list[MemoryEntry]:
+        def read() -> list[types.MemoryEntry]:
             with memory.reading(key) as (reads, now):
                 row = self._read_row(reads, key, memory_id, now)
                 turns = reads.turns_around(row, *counts, now, memory.rights)
@@ -180,18 +164,18 @@ class StoredMemories(OperationGroup):
     @observed("history", len)
     async def history(
         self, app: str, user: str, memory_id: str, scope: str
-    ) -> list[Revision]:
+    ) -> list[types.Revision]:
         """Return the current and the former versions of a memory."""
         memory = self.memory
         key = self._key_of_memory(app, user, memory_id, scope, write=False)
 
-        def read() -> list[Revision]:
+        def read() -> list[types.Revision]:
             with memory.reading(key) as (reads, now):
                 found = reads.history(*key, memory_id, now, memory.rights)
             if not found:
                 raise errors.NotFoundError(_NO_MEMORY)
             return [
-                Revision(
+                types.Revision(
                     entry_from_row(past.row),
                     cast("Any", past.state),
                     past.at,
@@ -217,7 +201,7 @@ class StoredMemories(OperationGroup):
         vector: object,
         if_version: object,
         verbatim: object,
-    ) -> MemoryEntry:
+    ) -> types.MemoryEntry:
         """Change fields of one memory; return the memory after the change.
 
         Without `if_version`, it is repeated over what another call wrote meanwhile. A
@@ -310,7 +294,7 @@ class StoredMemories(OperationGroup):
 
     # Lists and figures.
 
-    def _checked_conditions(self, state: str, filter_: object = None) -> Filter:
+    def _checked_conditions(self, state: str, filter_: object = None) -> types.Filter:
         if type(state) is not str or state not in get_args(store.State):
             msg = f"state: must be one of {', '.join(get_args(store.State))}"
             raise errors.InvalidArgumentError(msg)
@@ -318,7 +302,7 @@ class StoredMemories(OperationGroup):
             self.memory.rights.require_review()
         if filter_ is None:
             return EVERY
-        return check_filter(filter_, self.memory.limits, by_metadata=True)
+        return validation.check_filter(filter_, self.memory.limits, by_metadata=True)
 
     @observed("list", len)
     async def list_page(
@@ -331,23 +315,25 @@ class StoredMemories(OperationGroup):
         scope: str,
         filter_: object,
         include_expired: bool,
-    ) -> Page[MemoryEntry]:
+    ) -> types.Page[types.MemoryEntry]:
         """Return a page of a user's memories in one state, in order of creation."""
         memory = self.memory
         key = memory.key(app, user, scope, write=False)
         conditions = self._checked_conditions(state, filter_)
-        limit = check_top_k(limit, memory.limits, "limit", DEFAULT_PAGE)
-        expired = checked_bool(include_expired, "include_expired")
+        limit = validation.check_top_k(
+            limit, memory.limits, "limit", validation.DEFAULT_PAGE
+        )
+        expired = validation.checked_bool(include_expired, "include_expired")
         if cursor is not None:
-            check_name(cursor, "cursor", memory.limits)
+            validation.check_name(cursor, "cursor", memory.limits)
 
-        def page() -> Page[MemoryEntry]:
+        def page() -> types.Page[types.MemoryEntry]:
             with memory.reading(key, expired=expired) as (reads, now):
                 rows = reads.listed(
                     *key, state, cursor, limit + 1, now, conditions, memory.rights
                 )
             entries = [entry_from_row(row, scope=scope) for row in in_slices(rows)]
-            return Page.of(entries, limit, lambda entry: entry.id)
+            return types.Page.of(entries, limit, lambda entry: entry.id)
 
         if conditions.metadata is None:
             return await Join(memory.threads.page(key, limit, page))
@@ -376,7 +362,7 @@ class StoredMemories(OperationGroup):
     @observed("figures")
     async def figures(
         self, app: str, user: str, state: str, scope: str, include_expired: bool
-    ) -> MemoryFigures:
+    ) -> types.MemoryFigures:
         """Return how many memories a user has, by day and by kind."""
         key = self.memory.key(app, user, scope, write=False)
         self._checked_conditions(state)
@@ -397,7 +383,7 @@ class StoredMemories(OperationGroup):
         limit: object,
         scope: str,
         include_expired: bool,
-    ) -> Page[ListedSession]:
+    ) -> types.Page[types.ListedSession]:
         """Return a page of a user's sessions that have memories."""
         key = self.memory.key(app, user, scope, write=False)
         rights = self.memory.rights
@@ -420,7 +406,7 @@ class StoredMemories(OperationGroup):
         version = checked_version(if_version)
         if memory_id is None:
             return 0
-        check_name(memory_id, "memory_id", self.memory.limits)
+        validation.check_name(memory_id, "memory_id", self.memory.limits)
         return len((await self._delete(key, [memory_id], version=version)).removed)
 
     @observed("delete_many", sum)
@@ -439,7 +425,7 @@ class StoredMemories(OperationGroup):
     async def delete_session(self, app: str, user: str, session_id: str) -> int:
         """Delete the memories of a session; return the number deleted."""
         key = self.memory.key(app, user, write=True)
-        check_name(session_id, "session_id", self.memory.limits)
+        validation.check_name(session_id, "session_id", self.memory.limits)
         return len((await self._delete(key, session=session_id)).removed)
 
     @observed("delete_where", int)
@@ -448,8 +434,10 @@ class StoredMemories(OperationGroup):
     ) -> int:
         """Delete the memories that match a filter; return the number deleted."""
         key = self.memory.key(app, user, scope, write=True)
-        conditions = check_filter(filter_, self.memory.limits, by_metadata=True)
-        if conditions == Filter():
+        conditions = validation.check_filter(
+            filter_, self.memory.limits, by_metadata=True
+        )
+        if conditions == types.Filter():
             msg = "filter: must name at least one condition; delete_user deletes all"
             raise errors.InvalidArgumentError(msg)
         passed = None
@@ -468,7 +456,7 @@ class StoredMemories(OperationGroup):
     @observed("delete_user", int)
     async def delete_user(self, app: str, user: str, forget: bool, scope: str) -> int:
         """Delete all memories of a user, or every trace of one."""
-        checked_bool(forget, "forget")
+        validation.checked_bool(forget, "forget")
         key = self.memory.key(app, user, scope, write=True)
         return len((await self._delete_partition(key, forget)).ids)
 
@@ -495,7 +483,7 @@ class StoredMemories(OperationGroup):
         """Delete all memories of all users of an app, user by user."""
         self.memory.check_whole()
         self.memory.key(app, "-", write=True)
-        checked_bool(forget, "forget")
+        validation.checked_bool(forget, "forget")
         if confirm is not True:
             msg = "confirm: deleting the memories of all users needs confirm=True"
             raise errors.InvalidArgumentError(msg)
@@ -528,16 +516,16 @@ class StoredMemories(OperationGroup):
     @observed("propose_forget")
     async def propose_forget(
         self, app: str, user: str, query: str, top_k: int | None
-    ) -> ForgetProposal:
+    ) -> types.ForgetProposal:
         """Search for memories to forget, and store them as a proposal."""
         memory = self.memory
         key = memory.key(app, user, write=True)
-        query = check_query(query)[: memory.limits.max_query_chars]
+        query = validation.check_query(query)[: memory.limits.max_query_chars]
         # The default floors of the service do not apply to proposals.
         request = SearchRequest(
             key,
             query,
-            check_top_k(top_k, memory.limits, default=5),
+            validation.check_top_k(top_k, memory.limits, default=5),
             ranking=ALONE,
             explain=True,
         )
@@ -546,14 +534,14 @@ class StoredMemories(OperationGroup):
         )
         expires_at = memory.storage.expiry_clock.now() + store.LASTS_S
         if not found:
-            return ForgetProposal("", [], expires_at)
+            return types.ForgetProposal("", [], expires_at)
         job = store.ProposeForget(*key, {str(each.id): each.text for each in found})
         await self._write(job)
-        return ForgetProposal(job.token, found, expires_at)
+        return types.ForgetProposal(job.token, found, expires_at)
 
     async def _find_near_best(
         self, search_index: SearchIndex, request: SearchRequest
-    ) -> list[MemoryEntry]:
+    ) -> list[types.MemoryEntry]:
         """Return the memories near the best match.
 
         If the embedder fails, the search uses words only.
@@ -582,7 +570,7 @@ class StoredMemories(OperationGroup):
     async def confirm_forget(self, app: str, user: str, token: str, ids: object) -> int:
         """Delete some or all proposed memories; return the number deleted."""
         key = self.memory.key(app, user, write=True)
-        check_name(token, "token", self.memory.limits)
+        validation.check_name(token, "token", self.memory.limits)
         chosen = chosen_ids(ids, self.memory.limits)
         return len((await self._delete(key, chosen, token=token)).removed)
 
@@ -591,7 +579,7 @@ def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
     """Return the ids that a caller chose from a proposal; None selects all."""
     if ids is None:
         return None
-    chosen = [check_name(id_, "ids", limits) for id_ in as_list(ids, "ids")]
+    chosen = [validation.check_name(id_, "ids", limits) for id_ in as_list(ids, "ids")]
     if not chosen:
         msg = "ids: expected at least one id; omit ids to delete all proposed memories"
         raise errors.InvalidArgumentError(msg)

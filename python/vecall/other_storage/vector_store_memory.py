@@ -18,18 +18,13 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
+from vecall import errors, types, validation
 from vecall.clock import ExpiryClock
 from vecall.concurrency.executor import InterruptibleFuture, PluginExecutor
 from vecall.concurrency.join import Join, run_sync
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, one_or_more, to_valid_utf8
 from vecall.embedders import Vectors
-from vecall.errors import (
-    ClosedError,
-    EmbedderError,
-    InvalidArgumentError,
-    InvalidMemoryError,
-)
 from vecall.filters.metadata import asks_times, passes
 from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.ingest.drafts import (
@@ -77,21 +72,6 @@ from vecall.store import (
     passage_id,
 )
 from vecall.summaries import SummaryProvider
-from vecall.types import (
-    AddedIds,
-    Filter,
-    ForgetProposal,
-    MemoryEntry,
-    SearchMemoryResponse,
-)
-from vecall.validation import (
-    check_filter,
-    check_min_similarity,
-    check_name,
-    check_offset,
-    check_query,
-    check_top_k,
-)
 from vecall.vector_store import (
     VectorSearchResult,
     VectorStore,
@@ -120,7 +100,7 @@ def to_metadata(
 
 def from_hit(
     hit: VectorSearchResult, now: float, confidence: float | None
-) -> MemoryEntry:
+) -> types.MemoryEntry:
     """Return the memory of a row, with its scores."""
     known = hit.metadata
     values: dict[str, Any] = {name: known.get(name) for name in _FIELDS}
@@ -145,19 +125,19 @@ def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
 
 
 def scope_of_filter(
-    app: str, user: str, condition: Filter, store: object
+    app: str, user: str, condition: types.Filter, store: object
 ) -> VectorStoreFilter:
     """Return the filter of a store's search, for one user."""
     if condition.not_id is not None:
         msg = "filter.not_id: a vector store cannot leave out rows by their ids"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     if asks_times(condition.metadata):
         msg = "filter.metadata: a vector store has no $timestamp and no $updated_at"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     where = replace(condition, session_id=None, after=None, before=None)
     given = [f.name for f in fields(where) if getattr(where, f.name) is not None]
     if given and not applies_where(store):
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"filter.{given[0]}: this vector store filters by session and time alone; "
             "one with applies_where = True also filters by labels and metadata"
         )
@@ -232,7 +212,7 @@ def _is_finite(value: object) -> bool:
 
 
 def _refuse_store_result(what: str) -> NoReturn:
-    raise InvalidMemoryError(f"the vector store returned {what}")
+    raise errors.InvalidMemoryError(f"the vector store returned {what}")
 
 
 T = TypeVar("T")
@@ -285,7 +265,7 @@ class VectorStoreMemory:
         self._embedding = embedding
         self._expiry_clock = expiry_clock
         self._law = Calibration.shipped().of_cosine().law()
-        self._top_k = check_top_k(top_k, self.limits)
+        self._top_k = validation.check_top_k(top_k, self.limits)
         self._min_similarity = min_similarity
         self._ttl = ttl
         self._include = include
@@ -299,10 +279,10 @@ class VectorStoreMemory:
         self._lock = threading.Lock()  # of the runs
         self._runs: dict[DueSession, Future[list[str]]] = {}
 
-    async def add_session(self, session: object) -> AddedIds:
+    async def add_session(self, session: object) -> types.AddedIds:
         """Store the summaries of a session, or its turns without a summarizer."""
         if self.summarizer is not None or isinstance(self.trigger, Compaction):
-            return AddedIds(await self.end_session(session, None, None, None))
+            return types.AddedIds(await self.end_session(session, None, None, None))
         head = session_head(session, self.limits)
         self._check_owner(head.app, head.user)
         scope = CallMetadata({}, app=head.app, user=head.user)
@@ -316,18 +296,18 @@ class VectorStoreMemory:
         session_id: str | None,
         metadata: GivenMetadata,
         messages: object,
-    ) -> AddedIds:
+    ) -> types.AddedIds:
         """Store turns."""
         self._check_owner(app, user)
         if session_id is not None:
-            check_name(session_id, "session_id", self.limits)
+            validation.check_name(session_id, "session_id", self.limits)
         scope = call_metadata(metadata, app, user)
         turns: list[Any] = as_list(events_of(events, messages), "events")
         return await self._add_turns(turns, session_id, scope)
 
     async def _add_turns(
         self, events: list[Any], session_id: str | None, scope: CallMetadata
-    ) -> AddedIds:
+    ) -> types.AddedIds:
         """Store turns, and delete those that a rewind among them removed."""
         app, user = str(scope.app), str(scope.user)
         scope = scope._replace(include=self._include)
@@ -342,7 +322,7 @@ class VectorStoreMemory:
 
     async def add_entries(
         self, app: str, user: str, memories: object, metadata: GivenMetadata
-    ) -> AddedIds:
+    ) -> types.AddedIds:
         """Store explicit memories."""
         self._check_owner(app, user)
         entries = in_slices(one_or_more(memories, "memories"))
@@ -362,7 +342,7 @@ class VectorStoreMemory:
             msg = (
                 "the embedder returned a zero vector, which a vector store cannot hold"
             )
-            raise EmbedderError(msg)
+            raise errors.EmbedderError(msg)
         wall, now = self._expiry_clock.wall(), self._expiry_clock.now()
 
         async def store() -> None:
@@ -396,26 +376,28 @@ class VectorStoreMemory:
                 "stay in it if they were stored before"
             )
 
-    async def search(self, arguments: SearchArguments) -> SearchMemoryResponse:
+    async def search(self, arguments: SearchArguments) -> types.SearchMemoryResponse:
         """Find the memories nearest to a query, or to its vector."""
         app, user, vector = arguments.app_name, arguments.user_id, arguments.vector
         self._check_owner(app, user)
-        check_query(arguments.query)
+        validation.check_query(arguments.query)
         top_k, floor = arguments.top_k, self._min_similarity
-        count = self._top_k if top_k is None else check_top_k(top_k, self.limits)
+        count = (
+            self._top_k if top_k is None else validation.check_top_k(top_k, self.limits)
+        )
         if arguments.min_similarity is not None:
-            floor = check_min_similarity(arguments.min_similarity)
-        given = arguments.filter or Filter()
-        conditions = check_filter(given, self.limits, by_metadata=True)
+            floor = validation.check_min_similarity(arguments.min_similarity)
+        given = arguments.filter or types.Filter()
+        conditions = validation.check_filter(given, self.limits, by_metadata=True)
         scope = scope_of_filter(app, user, conditions, self.store)
         embedder = self._embedding.embedder
         model = EmbeddingModel(embedder.model_id, embedder.dimensions)
         if vector is not None:
             vector = checked_query_vector(vector, model, Ranking())
-        left_out = check_offset(arguments.offset)
+        left_out = validation.check_offset(arguments.offset)
         found = await self._nearest(scope, arguments.query, count + left_out, vector)
         near = [each for each in found if floor is None or (each.score or 0.0) >= floor]
-        return SearchMemoryResponse(near[left_out:])
+        return types.SearchMemoryResponse(near[left_out:])
 
     async def _nearest(
         self,
@@ -423,7 +405,7 @@ class VectorStoreMemory:
         query: str,
         count: int,
         vector: Vectors | None = None,
-    ) -> list[MemoryEntry]:
+    ) -> list[types.MemoryEntry]:
         """Return the memories nearest to a query, with their scores, best first."""
         app, user = str(scope.app_name), str(scope.user_id)
         query = to_valid_utf8(query[: self.limits.max_query_chars])
@@ -448,7 +430,7 @@ class VectorStoreMemory:
         if where is None:
             return found
 
-        async def passing() -> list[MemoryEntry]:
+        async def passing() -> list[types.MemoryEntry]:
             return [e for e in found if passes(e, e.custom_metadata, where)]
 
         # Long lists in the metadata would hold an event loop up.
@@ -491,7 +473,7 @@ class VectorStoreMemory:
         self._check_owner(app, user)
         if memory_id is None:
             return
-        id_ = check_name(memory_id, "memory_id", self.limits)
+        id_ = validation.check_name(memory_id, "memory_id", self.limits)
         await self._delete_rows(app, user, [id_], "delete_memory")
         self._waiting.drop(app, user, {id_})
 
@@ -528,7 +510,7 @@ class VectorStoreMemory:
         self._check_owner(app, user)
         who = "delete_user" if session_id is None else "delete_session"
         if session_id is not None:
-            check_name(session_id, "session_id", self.limits)
+            validation.check_name(session_id, "session_id", self.limits)
         delete_many = needed_method(self.store, "delete_many", who)
         self._embedding.forget_texts(app, user)
         if session_id is None:
@@ -539,12 +521,12 @@ class VectorStoreMemory:
 
     async def propose_forget(
         self, app: str, user: str, query: str, top_k: int
-    ) -> ForgetProposal:
+    ) -> types.ForgetProposal:
         """Search for the memories to forget, and store them as a proposal."""
         self._check_owner(app, user)
         needed_method(self.store, "delete", "propose_forget")
-        check_query(query)
-        count = check_top_k(top_k, self.limits)
+        validation.check_query(query)
+        count = validation.check_top_k(top_k, self.limits)
         scope = VectorStoreFilter(app_name=app, user_id=user)
         found = await self._nearest(scope, query, max(count, _SAMPLE))
         near = near_best(matches(query, found))
@@ -556,12 +538,12 @@ class VectorStoreMemory:
             shown = {str(each.id): each.text for each in meant}
             proposal = Proposal((app, user), shown, now + LASTS_S)
             token = self._proposals.add(proposal, now)
-        return ForgetProposal(token, meant, now + LASTS_S)
+        return types.ForgetProposal(token, meant, now + LASTS_S)
 
     async def confirm_forget(self, app: str, user: str, token: str, ids: object) -> int:
         """Delete some or all proposed memories; return the number deleted."""
         self._check_owner(app, user)
-        check_name(token, "token", self.limits)
+        validation.check_name(token, "token", self.limits)
         chosen = chosen_ids(ids, self.limits)
         now = self._expiry_clock.now()
         proposal = self._proposals.take((app, user), token, chosen, now)
@@ -595,7 +577,7 @@ class VectorStoreMemory:
             due = await self._buffer_turns(session, None)
         else:
             owner = self._check_owner(app_name, user_id)
-            id_ = check_name(session_id, "session_id", self.limits)
+            id_ = validation.check_name(session_id, "session_id", self.limits)
             due = DueSession(*owner, id_)
         return await self._make_memories(due, compactions_only=False)
 
@@ -607,7 +589,7 @@ class VectorStoreMemory:
             try:
                 await self._make_memories(due, compactions_only=False)
                 done += 1
-            except ClosedError:
+            except errors.ClosedError:
                 raise
             except Exception as error:
                 _log.warning(
@@ -748,13 +730,13 @@ class VectorStoreMemory:
     def _check_owner(self, app_name: object, user_id: object) -> tuple[str, str]:
         """Return checked names; raise for a closed service, and for invalid names."""
         self._check_open()
-        app = check_name(app_name, "app_name", self.limits)
-        return app, check_name(user_id, "user_id", self.limits)
+        app = validation.check_name(app_name, "app_name", self.limits)
+        return app, validation.check_name(user_id, "user_id", self.limits)
 
     def _check_open(self) -> None:
         """Raise ClosedError after `close`."""
         if self.closed:
-            raise ClosedError("the memory service is closed")
+            raise errors.ClosedError("the memory service is closed")
 
     def refuse_nested(self) -> None:
         """Raise ReentrantCallError if a run, the store or a provider is the caller."""
@@ -780,7 +762,7 @@ class VectorStoreMemory:
         self._thread.close()
 
 
-def matches(query: str, found: Sequence[MemoryEntry]) -> list[Match]:
+def matches(query: str, found: Sequence[types.MemoryEntry]) -> list[Match]:
     """Return how well memories match a query, by words and by cosine.
 
     The user's usual similarity is the lowest cosine of the memories found. It is capped

@@ -15,17 +15,11 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from vecall.errors import (
-    ConflictError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    LimitExceededError,
-    needs_extra,
-)
+from vecall import errors
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
 
-with needs_extra(__name__, "pydantic-ai-harness", "pydantic-ai-harness"):
+with errors.needs_extra(__name__, "pydantic-ai-harness", "pydantic-ai-harness"):
     from pydantic_ai_harness.memory import (
         MemoryConflictError,
         MemoryFile,
@@ -64,11 +58,11 @@ _MOST_METADATA = 4_096  # characters of their JSON
 _SEGMENT = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
 
-class ChangedError(MemoryConflictError, ConflictError):
+class ChangedError(MemoryConflictError, errors.ConflictError):
     """A file is not in the expected version; nothing was changed."""
 
 
-class ReusedOperationError(MemoryOperationConflictError, ConflictError):
+class ReusedOperationError(MemoryOperationConflictError, errors.ConflictError):
     """The id of an operation was used before with other arguments."""
 
 
@@ -170,7 +164,7 @@ class VecallMemoryStore:
         """
         untyped: object = content
         if not isinstance(untyped, str):
-            raise InvalidTypeError("content: expected a text")
+            raise errors.InvalidTypeError("content: expected a text")
         value = {
             "content": content,
             "version": uuid.uuid4().hex,
@@ -300,7 +294,7 @@ class VecallMemoryStore:
             changes.append(Put(*_receipt_of(operation), receipt, if_version=0))
         try:
             await self._items.write(changes)
-        except ConflictError:
+        except errors.ConflictError:
             # Another call was faster: with this operation, or with this file.
             done = None if operation is None else await self.get_operation(operation)
             if done is not None:
@@ -324,7 +318,9 @@ class VecallMemoryStore:
             _segments_of(prefix.removesuffix("/"))
         directory = (*_FILES, *prefix.split("/")[:-1])
         if await self._items.count(directory) > _MOST_FILES:
-            raise LimitExceededError("prefix: over 20,000 files in its directory")
+            raise errors.LimitExceededError(
+                "prefix: over 20,000 files in its directory"
+            )
         paths = {
             "/".join([*item.namespace[len(_FILES) :], item.key]): item
             for item in await self._items.find_all(directory)
@@ -336,7 +332,7 @@ def _segments_of(path: str) -> list[str]:
     segments = path.split("/")
     for segment in segments:
         if not _SEGMENT.fullmatch(segment) or ".." in segment or segment == ".":
-            raise InvalidArgumentError(
+            raise errors.InvalidArgumentError(
                 'path: segments of 1 to 200 letters, digits, "_", "-" and ".", without '
                 '"..", joined by "/"'
             )
@@ -370,7 +366,7 @@ def _replayed_mutation(
 
 def _check_positive(number: int, name: str) -> None:
     if number <= 0:
-        raise InvalidArgumentError(f"{name}: must be positive")
+        raise errors.InvalidArgumentError(f"{name}: must be positive")
 
 
 def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str] | None:
@@ -379,11 +375,11 @@ def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str] | No
     untyped: list[object] = [*metadata, *metadata.values()]
     for each in untyped:
         if not isinstance(each, str):
-            raise InvalidTypeError("metadata: keys and values must be strings")
+            raise errors.InvalidTypeError("metadata: keys and values must be strings")
         if "\x00" in each:
-            raise InvalidArgumentError("metadata: no NUL")
+            raise errors.InvalidArgumentError("metadata: no NUL")
     text = json.dumps(dict(metadata), ensure_ascii=False, separators=(",", ":"))
     if len(text) > _MOST_METADATA:
         msg = f"metadata: at most {_MOST_METADATA} characters as JSON"
-        raise LimitExceededError(msg)
+        raise errors.LimitExceededError(msg)
     return dict(metadata)

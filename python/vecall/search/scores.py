@@ -10,16 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vecall import errors
 from vecall._core import Confidence
 from vecall.clock import Period
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.time_slices import in_slices
 from vecall.embedders.base import is_async
-from vecall.errors import (
-    InvalidMemoryError,
-    RerankerError,
-    VecallError,
-)
 from vecall.lexical import content_words
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import DAY, Ranking, weight_of
@@ -159,10 +155,10 @@ class Scoring:
         except Exception as error:
             # The error's message may contain the memory's text; its type does not.
             msg = f"scorer: failed with {type(error).__name__}"
-            raise InvalidMemoryError(msg) from None
+            raise errors.InvalidMemoryError(msg) from None
         if not isinstance(scores, tuple) or len(scores) != 2:
             msg = "scorer: must return a pair (confidence, importance)"
-            raise InvalidMemoryError(msg)
+            raise errors.InvalidMemoryError(msg)
         confidence, importance = scores
         return replace(
             memory,
@@ -175,7 +171,7 @@ def _checked_share(value: Any) -> float:
     is_number = isinstance(value, float | int | np.floating)
     if not is_number or isinstance(value, bool) or not 0.0 <= value <= 1.0:
         msg = "scorer: confidence and importance must be numbers within [0, 1]"
-        raise InvalidMemoryError(msg)
+        raise errors.InvalidMemoryError(msg)
     return float(value)
 
 
@@ -185,7 +181,7 @@ def _checked_share(value: Any) -> float:
 async def call_of_ranking(
     thread: PluginExecutor,
     name: str,
-    failed: type[VecallError],
+    failed: type[errors.VecallError],
     function: Callable[..., Any],
     *arguments: object,
 ) -> Any:
@@ -249,7 +245,7 @@ def apply_reranker(hits: list[Hit], numbers: object) -> None:
         scores = []
     if len(scores) != len(hits) or not all(map(math.isfinite, scores)):
         msg = f"ranking.reranker: must return {len(hits)} finite numbers, one per text"
-        raise RerankerError(msg)
+        raise errors.RerankerError(msg)
     for hit, score in zip(hits, scores, strict=True):
         hit.score = score
         _note_part(hit, "reranker", score)

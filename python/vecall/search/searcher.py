@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall import errors
 from vecall._core import Engine, EntryMaker
 from vecall._core import Found as FoundRows
 from vecall.clock import ExpiryClock, Period, to_micros, to_seconds
@@ -24,15 +25,6 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Embedder, Vectors
-from vecall.errors import (
-    BusyError,
-    ConfigError,
-    DimensionError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    RerankerError,
-    RewriterError,
-)
 from vecall.index.embedding import EmbeddingQueue
 from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import Key, RowCache, name_key
@@ -124,19 +116,19 @@ class SearchOptions:
         if self.min_similarity is not None:
             try:
                 floor = check_min_similarity(self.min_similarity)
-            except InvalidArgumentError as error:
-                raise ConfigError(f"search.{error}") from None
+            except errors.InvalidArgumentError as error:
+                raise errors.ConfigError(f"search.{error}") from None
             object.__setattr__(self, "min_similarity", floor)
         ranking: object = self.ranking
         if not isinstance(ranking, Ranking | None):
-            raise ConfigError("search.ranking: expected a vecall.Ranking")
+            raise errors.ConfigError("search.ranking: expected a vecall.Ranking")
         if self.authors is not None:
             own = ranking or Ranking()
             if own.authors is not None:
                 msg = "search.authors: the ranking has authors already; give them once"
-                raise ConfigError(msg)
+                raise errors.ConfigError(msg)
             if own.weights.get("favoured") == own.weights.get("reply") == 1.0:
-                raise ConfigError(
+                raise errors.ConfigError(
                     'search.authors: the ranking favours none; its weights "favoured" '
                     'and "reply" are 1'
                 )
@@ -147,17 +139,17 @@ class SearchOptions:
             object.__setattr__(self, "calibration", loaded)
         calibration: object = self.calibration
         if not isinstance(calibration, Calibration | None):
-            raise ConfigError(
+            raise errors.ConfigError(
                 "search.calibration: expected a vecall.Calibration or the name of its "
                 "file"
             )
         scorer: object = self.scorer
         if scorer is not None and not callable(scorer):
-            raise ConfigError("search.scorer: expected a function")
+            raise errors.ConfigError("search.scorer: expected a function")
         try:
             zone = check_time_zone(self.time_zone, "search.time_zone")
-        except InvalidArgumentError as error:
-            raise ConfigError(str(error)) from None
+        except errors.InvalidArgumentError as error:
+            raise errors.ConfigError(str(error)) from None
         object.__setattr__(self, "time_zone", zone)
 
 
@@ -184,12 +176,16 @@ def checked_query_vector(
 ) -> Vectors:
     """Return a copy of a query's vector, for a service and ranking that use vectors."""
     if model is None:
-        raise ConfigError("vector: needs an embedder and a file that has its model")
+        raise errors.ConfigError(
+            "vector: needs an embedder and a file that has its model"
+        )
     if ranking.fusion == "words":
-        raise ConfigError("vector: a search by words alone (ranking.fusion) uses none")
+        raise errors.ConfigError(
+            "vector: a search by words alone (ranking.fusion) uses none"
+        )
     vector = checked_vector(given, model, "vector")
     if not vector.any():
-        raise InvalidArgumentError("vector: must have a number other than zero")
+        raise errors.InvalidArgumentError("vector: must have a number other than zero")
     return vector
 
 
@@ -197,19 +193,21 @@ def checked_vector(given: object, model: EmbeddingModel, name: str) -> Vectors:
     """Return a copy of the vector of an argument, float32 (dimensions,)."""
     expected = f"expected one vector of {model.dim} numbers"
     if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
-        raise InvalidTypeError(f"{name}: {expected}")
+        raise errors.InvalidTypeError(f"{name}: {expected}")
     try:
         numbers = np.asarray(given)
     except (TypeError, ValueError):  # such as lists of different lengths
-        raise InvalidTypeError(f"{name}: {expected}") from None
+        raise errors.InvalidTypeError(f"{name}: {expected}") from None
     if numbers.shape != (model.dim,):
-        raise DimensionError(f"{name}: {expected}, got shape {numbers.shape}")
+        raise errors.DimensionError(f"{name}: {expected}, got shape {numbers.shape}")
     if numbers.dtype.kind not in "fiu":
-        raise InvalidTypeError(f"{name}: {expected}")
+        raise errors.InvalidTypeError(f"{name}: {expected}")
     with np.errstate(over="ignore", under="ignore"):
         vector = np.array(numbers, dtype=np.float32, order="C")
     if not np.isfinite(vector).all():
-        raise InvalidArgumentError(f"{name}: every number must be finite in float32")
+        raise errors.InvalidArgumentError(
+            f"{name}: every number must be finite in float32"
+        )
     return vector
 
 
@@ -335,10 +333,10 @@ class Searcher:
     async def rewritten(self, rewriter: Rewriter, query: str) -> str:
         """Return the rewriter's replacement for a query."""
         text: object = await call_of_ranking(
-            self._rewriting, "ranking.rewriter", RewriterError, rewriter, query
+            self._rewriting, "ranking.rewriter", errors.RewriterError, rewriter, query
         )
         if not isinstance(text, str):
-            raise RewriterError("ranking.rewriter: must return a string")
+            raise errors.RewriterError("ranking.rewriter: must return a string")
         return text
 
     async def search(self, request: SearchRequest) -> SearchMemoryResponse:
@@ -446,7 +444,7 @@ class Searcher:
             numbers = await call_of_ranking(
                 self._slow,
                 "ranking.reranker",
-                RerankerError,
+                errors.RerankerError,
                 ranking.reranker,
                 request.query,
                 [row.text for row in rows],
@@ -493,7 +491,9 @@ class Searcher:
                     now = partitions.current(key, await Join(now))
                 if now is None or now[0] != target[0] or now[2]:
                     target = now  # the user was deleted, or history went back
-        raise BusyError("a user's memories changed faster than they could be read")
+        raise errors.BusyError(
+            "a user's memories changed faster than they could be read"
+        )
 
     def _query_engine(
         self,
@@ -649,7 +649,7 @@ def _needs_query_vector(embedding: EmbeddingQueue, request: SearchRequest) -> bo
     if not embedding.can_embed:
         if request.min_similarity is not None or fusion == "vectors":
             msg = "vector: this service has no embedder; give the query's vector"
-            raise ConfigError(msg)
+            raise errors.ConfigError(msg)
         return False
     if request.min_similarity is not None or fusion == "vectors":
         return True

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall import types
 from vecall.clock import Time
 from vecall.concurrency.closing import ClosesOnExit, close_at_exit
 from vecall.concurrency.executor import PeriodicWorker
@@ -53,27 +54,6 @@ from vecall.service.items import Items, bound_as
 from vecall.service.user import UserMemory
 from vecall.store import State
 from vecall.summaries import SummaryProvider
-from vecall.types import (
-    UNSET,
-    AddedIds,
-    Conflict,
-    Consolidation,
-    Content,
-    Event,
-    Explanation,
-    FilterLike,
-    ForgetProposal,
-    ListedSession,
-    MemoryEntry,
-    MemoryFigures,
-    OwnVectors,
-    Page,
-    Revision,
-    SearchMemoryResponse,
-    Session,
-    Unset,
-    without_unset,
-)
 from vecall.validation import checked_owner
 
 
@@ -286,12 +266,12 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
     async def add_session_to_memory(
         self,
-        session: Session | Mapping[str, Any] | object,
+        session: types.Session | Mapping[str, Any] | object,
         *,
         restore: bool = False,
         replace: bool = False,
         idempotency_key: str | None = None,
-    ) -> AddedIds:
+    ) -> types.AddedIds:
         """Store the turns of a session.
 
         The call is an idempotent upsert. Stored turns cost nothing, changed turns are
@@ -331,7 +311,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         *,
         app_name: str,
         user_id: str,
-        events: Sequence[Event | Mapping[str, Any] | object] | None = None,
+        events: Sequence[types.Event | Mapping[str, Any] | object] | None = None,
         session_id: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool = False,
@@ -339,7 +319,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         messages: Sequence[Mapping[str, Any] | object] | None = None,
         ttl: float | timedelta | str | None = None,
         verbatim: bool = False,
-    ) -> AddedIds:
+    ) -> types.AddedIds:
         """Store some turns, such as the new ones since the last call.
 
         It stores the turns themselves, also with a summarizer or a trigger.
@@ -388,18 +368,20 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         *,
         app_name: str,
         user_id: str,
-        memories: MemoryEntry | Content | Sequence[MemoryEntry | Content | object],
+        memories: types.MemoryEntry
+        | types.Content
+        | Sequence[types.MemoryEntry | types.Content | object],
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool | None = None,
         idempotency_key: str | None = None,
         scope: Scope = "user",
-        vectors: OwnVectors | None = None,
+        vectors: types.OwnVectors | None = None,
         if_absent: bool = False,
         ttl: float | timedelta | str | None = None,
         verbatim: bool = False,
         supersedes: str | Sequence[str] | None = None,
         similar: bool = False,
-    ) -> AddedIds:
+    ) -> types.AddedIds:
         """Store facts, decisions or other memories, as strings or entries.
 
         Args:
@@ -465,14 +447,14 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         top_k: Count | None = None,
         min_similarity: Cosine | None = None,
         min_confidence: Share | None = None,
-        filter: FilterLike | None = None,
+        filter: types.FilterLike | None = None,
         ranking: Ranking | None = None,
         explain: bool = False,
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         offset: Offset = 0,
         time_zone: str | tzinfo | None = None,
-    ) -> SearchMemoryResponse:
+    ) -> types.SearchMemoryResponse:
         """Return a user's memories that are relevant to a query.
 
         Args:
@@ -545,12 +527,12 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         top_k: Count | None = None,
         min_similarity: Cosine | None = None,
         min_confidence: Share | None = None,
-        filter: FilterLike | None = None,
+        filter: types.FilterLike | None = None,
         ranking: Ranking | None = None,
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         time_zone: str | tzinfo | None = None,
-    ) -> Explanation:
+    ) -> types.Explanation:
         """Return why a search returns one memory, or does not, and by what margin.
 
         It searches twice: as `search_memory` with these arguments, and without floors
@@ -596,7 +578,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     @bound_as("get", "memory_id")
     async def get_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
-    ) -> MemoryEntry:
+    ) -> types.MemoryEntry:
         """Return one memory by its id.
 
         Args:
@@ -619,7 +601,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         memory_ids: Sequence[str],
         scope: Scope = "user",
         include_expired: bool = False,
-    ) -> list[MemoryEntry | None]:
+    ) -> list[types.MemoryEntry | None]:
         """Return several memories by their ids, as of one moment.
 
         Args:
@@ -705,7 +687,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         memory_id: str,
         turns_before: int = 2,
         turns_after: int = 2,
-    ) -> list[MemoryEntry]:
+    ) -> list[types.MemoryEntry]:
         """Return a memory with the turns before and after it, in order.
 
         Args:
@@ -804,7 +786,12 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
     @bound_as("delete_where", "filter")
     async def delete_where(
-        self, *, app_name: str, user_id: str, filter: FilterLike, scope: Scope = "user"
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filter: types.FilterLike,
+        scope: Scope = "user",
     ) -> int:
         """Delete a user's memories that match a filter, permanently.
 
@@ -847,7 +834,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         )
 
     async def observe_session(
-        self, session: Session | Mapping[str, Any] | object
+        self, session: types.Session | Mapping[str, Any] | object
     ) -> list[str]:
         """Buffer the new turns of a session until the trigger turns them into memories.
 
@@ -870,7 +857,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     @bound_as("end_session", "session_id", required=True)
     async def end_session(
         self,
-        session: Session | Mapping[str, Any] | object | None = None,
+        session: types.Session | Mapping[str, Any] | object | None = None,
         *,
         app_name: str | None = None,
         user_id: str | None = None,
@@ -908,18 +895,18 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         memory_id: str,
         scope: Scope = "user",
         max_trust: str | None = None,
-        content: Content | Unset = UNSET,
-        author: str | None | Unset = UNSET,
-        timestamp: Time | None | Unset = UNSET,
-        kind: str | None | Unset = UNSET,
-        source: str | None | Unset = UNSET,
-        custom_metadata: Mapping[str, Any] | None | Unset = UNSET,
-        importance: Share | None | Unset = UNSET,
-        valid_until: Time | None | Unset = UNSET,
+        content: types.Content | types.Unset = types.UNSET,
+        author: str | None | types.Unset = types.UNSET,
+        timestamp: Time | None | types.Unset = types.UNSET,
+        kind: str | None | types.Unset = types.UNSET,
+        source: str | None | types.Unset = types.UNSET,
+        custom_metadata: Mapping[str, Any] | None | types.Unset = types.UNSET,
+        importance: Share | None | types.Unset = types.UNSET,
+        valid_until: Time | None | types.Unset = types.UNSET,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         if_version: float | None = None,
         verbatim: bool = False,
-    ) -> MemoryEntry:
+    ) -> types.MemoryEntry:
         """Correct one memory; its history keeps the former version.
 
         Ingesting the former version again does not undo the correction.
@@ -954,7 +941,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: Nothing to change, or an invalid value.
             DimensionError: The vector's length differs from that of the file's vectors.
         """
-        changes = without_unset(
+        changes = types.without_unset(
             content=content,
             author=author,
             timestamp=timestamp,
@@ -981,7 +968,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     @bound_as("history", "memory_id")
     async def memory_history(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
-    ) -> list[Revision]:
+    ) -> list[types.Revision]:
         """Return all revisions of a memory and of those it replaced, oldest first.
 
         Args:
@@ -1007,9 +994,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         cursor: str | None = None,
         limit: Count | None = None,
         scope: Scope = "user",
-        filter: FilterLike | None = None,
+        filter: types.FilterLike | None = None,
         include_expired: bool = False,
-    ) -> Page[MemoryEntry]:
+    ) -> types.Page[types.MemoryEntry]:
         """Return a page of a user's memories in order of creation.
 
         Args:
@@ -1045,7 +1032,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         app_name: str,
         user_id: str,
         state: State = "live",
-        filter: FilterLike | None = None,
+        filter: types.FilterLike | None = None,
         scope: Scope = "user",
         include_expired: bool = False,
     ) -> int:
@@ -1078,7 +1065,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         state: State = "live",
         scope: Scope = "user",
         include_expired: bool = False,
-    ) -> MemoryFigures:
+    ) -> types.MemoryFigures:
         """Return how many memories a user has, by day and by kind.
 
         Args:
@@ -1106,7 +1093,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         limit: Count | None = None,
         scope: Scope = "user",
         include_expired: bool = False,
-    ) -> Page[ListedSession]:
+    ) -> types.Page[types.ListedSession]:
         """Return a page of the user's sessions that have memories, in order of names.
 
         The order is that of Unicode code points. A session whose turns still wait to
@@ -1215,7 +1202,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     @bound_as("propose_forget", "query")
     async def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: Count | None = None
-    ) -> ForgetProposal:
+    ) -> types.ForgetProposal:
         """Search for memories to forget, without deleting them.
 
         Args:
@@ -1277,7 +1264,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         similarity: Share | None = None,
         fold: Collection[Fold] = SESSIONS,
         dry_run: bool = False,
-    ) -> Consolidation:
+    ) -> types.Consolidation:
         """Merge a user's duplicate memories and summarize the old ones.
 
         The merged and summarized memories are archived; `restore_memory` makes them
@@ -1324,7 +1311,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         user_id: str,
         limit: Count | None = None,
         scope: Scope = "user",
-    ) -> list[Conflict]:
+    ) -> list[types.Conflict]:
         """Propose pairs of statements that may contradict or update each other.
 
         Nothing is changed. `add_memory` with the later memory, which `supersedes` the

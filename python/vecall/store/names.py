@@ -10,14 +10,8 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from vecall.errors import CorruptFileError
+from vecall.store import transaction
 from vecall.store.rows import PartitionState, Version
-from vecall.store.transaction import (
-    Statement,
-    Transaction,
-    in_statements,
-    select_in,
-    set_fact,
-)
 from vecall.store.values import require_counts
 
 # Keyed digests that replace the names and ids of deleted data.
@@ -71,19 +65,19 @@ def hide(key: bytes, name: str) -> str:
     return _MARK + urlsafe_b64encode(digest).decode("ascii")
 
 
-def keys_statement(part: int) -> Statement:
+def keys_statement(part: int) -> transaction.Statement:
     """Return the query of `keys_of`."""
     query = "SELECT id FROM tomb WHERE part = ? AND id >= ? AND id < ? LIMIT ?"
     return query, (part, _KEY_MARK, _KEY_END, _MOST_KEYS)
 
 
-def keys_of(connection: Transaction, part: int) -> list[bytes]:
+def keys_of(connection: transaction.Transaction, part: int) -> list[bytes]:
     """Return the keys of a user's digests; most users have no key."""
     found = connection.execute(*keys_statement(part)).fetchall()
     return [bytes.fromhex(id_[len(_KEY_MARK) :]) for (id_,) in found] if found else []
 
 
-def make_key(connection: Transaction, part: int, now: float) -> bytes:
+def make_key(connection: transaction.Transaction, part: int, now: float) -> bytes:
     """Return a key of a user; create it if the user has none."""
     for key in keys_of(connection, part):
         return key
@@ -95,7 +89,9 @@ def make_key(connection: Transaction, part: int, now: float) -> bytes:
     return key
 
 
-def add_key(connection: Transaction, part: int, id_: str, at: float) -> None:
+def add_key(
+    connection: transaction.Transaction, part: int, id_: str, at: float
+) -> None:
     """Add a key from another file, unless the user has `_MOST_KEYS` keys."""
     if len(keys_of(connection, part)) < _MOST_KEYS:
         connection.execute(
@@ -105,7 +101,7 @@ def add_key(connection: Transaction, part: int, id_: str, at: float) -> None:
 
 
 def forms_of(
-    connection: Transaction,
+    connection: transaction.Transaction,
     part: int,
     names: Iterable[str],
     keys: Sequence[bytes] | None = None,
@@ -125,17 +121,17 @@ _TOMBSTONES = "SELECT id, why FROM tomb WHERE part = ? AND id IN"
 
 
 def tombstone_reads(
-    connection: Transaction, part: int, ids: Sequence[str]
-) -> Iterator[Statement]:
+    connection: transaction.Transaction, part: int, ids: Sequence[str]
+) -> Iterator[transaction.Statement]:
     """Yield what `tombstones` reads if no purge has hidden an id of the user."""
     if ids:
         yield keys_statement(part)
         different = list(dict.fromkeys(ids))
-        yield from in_statements(connection, _TOMBSTONES, [part], different)
+        yield from transaction.in_statements(connection, _TOMBSTONES, [part], different)
 
 
 def tombstones(
-    connection: Transaction,
+    connection: transaction.Transaction,
     part: int,
     ids: Sequence[str],
     keys: Sequence[bytes] | None = None,
@@ -147,16 +143,18 @@ def tombstones(
     if not ids:
         return
     forms = forms_of(connection, part, ids, keys)
-    for form, why in select_in(connection, _TOMBSTONES, [part], list(forms)):
+    for form, why in transaction.select_in(
+        connection, _TOMBSTONES, [part], list(forms)
+    ):
         yield forms[form], form, why
 
 
-def _read_secret(connection: Transaction) -> bytes | None:
+def _read_secret(connection: transaction.Transaction) -> bytes | None:
     found = connection.execute("SELECT value FROM meta WHERE key = 'secret'").fetchone()
     return None if found is None else str(found[0]).encode()[:64]
 
 
-def make_secret(connection: Transaction) -> None:
+def make_secret(connection: transaction.Transaction) -> None:
     """Create the file's secret for digests of names, if it has none."""
     connection.execute(
         "INSERT INTO meta (key, value) VALUES ('secret', ?) ON CONFLICT DO NOTHING",
@@ -164,18 +162,20 @@ def make_secret(connection: Transaction) -> None:
     )
 
 
-def copy_secret(source: Transaction, target: Transaction) -> None:
+def copy_secret(
+    source: transaction.Transaction, target: transaction.Transaction
+) -> None:
     """Copy the secret of the source, so that its digests of names stay valid."""
     secret = _read_secret(source)
     if secret is not None:
-        set_fact(target, "secret", secret.decode())
+        transaction.set_fact(target, "secret", secret.decode())
 
 
 def _name_digest(secret: bytes, name: str) -> str:
     return blake2b(name.encode(), digest_size=_NAME_BYTES, key=secret).hexdigest()
 
 
-def hidden_user(connection: Transaction, app: str, user: str) -> str | None:
+def hidden_user(connection: transaction.Transaction, app: str, user: str) -> str | None:
     """Return the digest of a user's names; None if the file has no secret."""
     secret = _read_secret(connection)
     return None if secret is None else hidden_user_under(secret, app, user)
@@ -189,7 +189,7 @@ def hidden_user_under(secret: bytes, app: str, user: str) -> str | None:
 
 
 def require_hidden(
-    connection: Transaction, names: tuple[str, str], app: str, user: str
+    connection: transaction.Transaction, names: tuple[str, str], app: str, user: str
 ) -> None:
     """Check that the names of a partition are the digest of a user's names."""
     if names != (HIDDEN_APP, hidden_user(connection, app, user)):
@@ -201,7 +201,7 @@ USERS_PART = "SELECT id FROM part WHERE app = ? AND user = ? LIMIT 1"
 its transaction answers it."""
 
 
-def part_of(connection: Transaction, app: str, user: str) -> int | None:
+def part_of(connection: transaction.Transaction, app: str, user: str) -> int | None:
     """Return the number of a user's partition, even if its names are digests."""
     found = connection.execute(USERS_PART, (app, user)).fetchone()
     if found is None:
@@ -211,7 +211,7 @@ def part_of(connection: Transaction, app: str, user: str) -> int | None:
 
 
 def hidden_names(
-    connection: Transaction, app: str | None, user: str | None = None
+    connection: transaction.Transaction, app: str | None, user: str | None = None
 ) -> list[str]:
     """Return the digests of the names of an app's users, or of a user's names.
 
@@ -237,7 +237,9 @@ class UserNames(NamedTuple):
     parts: list[int]  # the numbers of all of them
 
 
-def names_of_user(connection: Transaction, user: str, app: str | None) -> UserNames:
+def names_of_user(
+    connection: transaction.Transaction, user: str, app: str | None
+) -> UserNames:
     """Return the partitions of a user, in a transaction that sees all users.
 
     `hidden` has only the digest of `app`; None: of all apps. `apps` has all of them.
@@ -258,7 +260,7 @@ _FIND = "SELECT id, seq, coalesce(head, 0) FROM part WHERE app = ? AND user = ?"
 
 
 def partition_state(
-    connection: Transaction, part: int, app: str, user: str
+    connection: transaction.Transaction, part: int, app: str, user: str
 ) -> PartitionState | None:
     """Return the state of a partition, and check that it belongs to (app, user).
 
@@ -284,7 +286,7 @@ WRONG_USER = (
 )
 
 
-def require_gone(connection: Transaction, app: str, user: str) -> None:
+def require_gone(connection: transaction.Transaction, app: str, user: str) -> None:
     """Check that no index has an entry of a user whose partition is missing."""
     found = connection.execute(
         "SELECT 1 FROM part INDEXED BY sqlite_autoindex_part_1 "
@@ -296,7 +298,9 @@ def require_gone(connection: Transaction, app: str, user: str) -> None:
     require_absent(connection, app, user)
 
 
-def find_part(connection: Transaction, app: str, user: str) -> Version | None:
+def find_part(
+    connection: transaction.Transaction, app: str, user: str
+) -> Version | None:
     """Look up a partition in a few microseconds."""
     row: Version | None = connection.execute(_FIND, (app, user)).fetchone()
     row = row or find_surely(connection, app, user)
@@ -305,7 +309,9 @@ def find_part(connection: Transaction, app: str, user: str) -> Version | None:
     return row
 
 
-def find_surely(connection: Transaction, app: str, user: str) -> Version | None:
+def find_surely(
+    connection: transaction.Transaction, app: str, user: str
+) -> Version | None:
     """Look up a user that was not found, by both indexes in one transaction.
 
     Without the transaction, a writer could add the user between the two look-ups, and
@@ -324,7 +330,7 @@ def find_surely(connection: Transaction, app: str, user: str) -> Version | None:
     return row
 
 
-def require_absent(connection: Transaction, app: str, user: str) -> None:
+def require_absent(connection: transaction.Transaction, app: str, user: str) -> None:
     """Check that the second index has no entry of a user either."""
     found = connection.execute(
         "SELECT 1 FROM part INDEXED BY part_user WHERE user = ? AND app = ?",
@@ -334,7 +340,9 @@ def require_absent(connection: Transaction, app: str, user: str) -> None:
         raise CorruptFileError(WRONG_USER)
 
 
-def partition_names(connection: Transaction, part: int) -> tuple[str, str] | None:
+def partition_names(
+    connection: transaction.Transaction, part: int
+) -> tuple[str, str] | None:
     """Return the app and the user of a partition; None if it does not exist."""
     names: tuple[str, str] | None = connection.execute(
         "SELECT app, user FROM part WHERE id = ?", (part,)

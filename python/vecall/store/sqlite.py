@@ -18,21 +18,13 @@ from operator import attrgetter
 
 from vecall.concurrency.executor import InterruptibleFuture
 from vecall.errors import ClosedError, StorageError, StorageFullError, VecallError
+from vecall.store import rows
 from vecall.store.file.connections import as_typed
 from vecall.store.file.database import Database
 from vecall.store.file.filesystem import SnapshotFolder
 from vecall.store.maintenance.backups import SqliteMaintenance
 from vecall.store.names import find_part, find_surely
 from vecall.store.queries.item_reads import item_at
-from vecall.store.rows import (
-    Change,
-    DraftLookup,
-    ExistingMemories,
-    SnapshotTag,
-    Version,
-    checked_snapshot,
-    recorded,
-)
 from vecall.store.storage import StorageReads
 from vecall.store.transaction import EmbeddingModel, WriteJob, adopt
 from vecall.store.values import ItemRow
@@ -49,7 +41,7 @@ class SqliteSnapshots:
 
     _database: Database
     _folder: SnapshotFolder
-    _submit: Callable[[WriteJob], Future[Change]]  # queues a job for the file
+    _submit: Callable[[WriteJob], Future[rows.Change]]  # queues a job for the file
 
     def generation(self) -> int:
         with self._database.read_transaction() as connection:
@@ -57,17 +49,17 @@ class SqliteSnapshots:
 
     def read(self, part: int, record: bytes) -> bytes | None:
         data = self._folder.read(part)
-        return None if data is None else checked_snapshot(part, record, data)
+        return None if data is None else rows.checked_snapshot(part, record, data)
 
     def write(
-        self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
+        self, app: str, user: str, tag: rows.SnapshotTag, data: bytes, generation: int
     ) -> bool:
         header = self._folder.header(tag.part)
         with self._database.read_transaction() as connection:
             if newer_is_recorded(connection, tag, header):
                 return False
         self._folder.write(tag.part, data)
-        record = recorded(tag.nonce, data)
+        record = rows.recorded(tag.nonce, data)
         job = RecordSnapshot(app, user, record, tag, generation)
         self._submit(job).result()
         if not job.is_recorded:
@@ -83,7 +75,7 @@ class SqliteSnapshots:
 
 def run_in_savepoint(
     connection: sqlite3.Connection, job: WriteJob
-) -> Change | BaseException:
+) -> rows.Change | BaseException:
     """Run a job in its own savepoint; return its change, or its error.
 
     It raises if SQLite rolled the whole transaction back, as it does when the disk is
@@ -120,15 +112,17 @@ _GROUP_BYTES = 64 * 1024  # of one transaction with several writes: some 10 ms
 class _Pending:
     """A queued job with its future."""
 
-    def __init__(self, job: WriteJob, then: Callable[[Change], None] | None) -> None:
+    def __init__(
+        self, job: WriteJob, then: Callable[[rows.Change], None] | None
+    ) -> None:
         self.job = job
         self.then = then
         self.size = 0
-        self.future: Future[Change] = InterruptibleFuture()
+        self.future: Future[rows.Change] = InterruptibleFuture()
         # Running from the start, so that a cancelled caller cannot cancel a job that
         # may already be written.
         self.future.set_running_or_notify_cancel()
-        self.outcome: Change | BaseException | None = None
+        self.outcome: rows.Change | BaseException | None = None
 
     def measure(self) -> bool:
         """Set the size. A job that cannot tell it fails, and no other."""
@@ -172,7 +166,7 @@ class Writer:
     def __init__(self, database: Database) -> None:
         """Start the thread."""
         self._database = database
-        self.publish: Callable[[Change], None] = lambda _: None
+        self.publish: Callable[[rows.Change], None] = lambda _: None
         """Applies a committed change to the engine."""
         # None, or the file of a garbage-collected service, ends the thread.
         self._queue: queue.SimpleQueue[_Pending | Database | None] = queue.SimpleQueue()
@@ -184,8 +178,8 @@ class Writer:
         self._thread.start()
 
     def submit(
-        self, job: WriteJob, then: Callable[[Change], None] | None = None
-    ) -> Future[Change]:
+        self, job: WriteJob, then: Callable[[rows.Change], None] | None = None
+    ) -> Future[rows.Change]:
         """Queue a job. The future resolves once it is committed and searchable.
 
         `then` is called on the writer's thread once the job is committed, before later
@@ -328,7 +322,7 @@ class Writer:
 
     def _acknowledge(self, pending: _Pending) -> None:
         change = pending.outcome
-        if not isinstance(change, Change):
+        if not isinstance(change, rows.Change):
             pending.future.set_exception(change)
             return
         try:
@@ -370,18 +364,18 @@ class SqliteStorage:
         self.is_local = database.path is not None  # memory waits for the writer
 
     @property
-    def publish(self) -> Callable[[Change], None]:
+    def publish(self) -> Callable[[rows.Change], None]:
         return self._writer.publish
 
     @publish.setter
-    def publish(self, publish: Callable[[Change], None]) -> None:
+    def publish(self, publish: Callable[[rows.Change], None]) -> None:
         self._writer.publish = publish
 
     @property
     def closed_before_fork(self) -> bool:
         return self._database.closed_before_fork
 
-    def version(self, app: str, user: str) -> Version | None:
+    def version(self, app: str, user: str) -> rows.Version | None:
         return self._database.peek(find_part, app, user)
 
     newest = version  # it takes microseconds
@@ -399,7 +393,7 @@ class SqliteStorage:
             finally:
                 reads._end()
 
-    def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
+    def lookup_existing(self, asked: rows.DraftLookup) -> rows.ExistingMemories | None:
         with self._database.read_transaction() as connection:
             return add.lookup_existing(connection, asked, self.expiry_clock.now())
 

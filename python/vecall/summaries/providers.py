@@ -13,14 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
+from vecall import errors
 from vecall.clock import to_iso, to_seconds
 from vecall.content import get_field, get_list, text_parts, to_valid_utf8
-from vecall.errors import (
-    ConfigError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    SummaryError,
-)
 from vecall.scalars import Shown, exact, make_exact
 
 
@@ -55,9 +50,9 @@ class SessionSummary(Shown):
         make_exact(self)
         summary: object = self.summary
         if not isinstance(summary, str):
-            raise InvalidTypeError("summary: expected a text")
+            raise errors.InvalidTypeError("summary: expected a text")
         if not summary.strip():
-            raise InvalidArgumentError("summary: must say something")
+            raise errors.InvalidArgumentError("summary: must say something")
         for name in ("topics", "key_facts"):
             object.__setattr__(self, name, _checked_texts(getattr(self, name), name))
         for name in ("start_timestamp", "end_timestamp"):
@@ -66,9 +61,9 @@ class SessionSummary(Shown):
                 object.__setattr__(self, name, to_seconds(given, name))
         count = self.event_count
         if type(count) not in (int, type(None)):
-            raise InvalidTypeError("event_count: expected an integer")
+            raise errors.InvalidTypeError("event_count: expected an integer")
         if count is not None and count < 0:
-            raise InvalidArgumentError("event_count: must not be negative")
+            raise errors.InvalidArgumentError("event_count: must not be negative")
 
 
 @runtime_checkable
@@ -103,7 +98,7 @@ def checked_summaries(found: object) -> list[SessionSummary]:
         summaries = list(found)
         if all(isinstance(summary, SessionSummary) for summary in summaries):
             return summaries
-    raise SummaryError("get_summaries: must return a sequence of SessionSummary")
+    raise errors.SummaryError("get_summaries: must return a sequence of SessionSummary")
 
 
 def _checked_texts(value: object, name: str) -> tuple[str, ...]:
@@ -111,7 +106,7 @@ def _checked_texts(value: object, name: str) -> tuple[str, ...]:
         texts = tuple(map(exact, value))
         if all(isinstance(text, str) for text in texts):
             return texts
-    raise InvalidTypeError(f"{name}: expected a list of texts")
+    raise errors.InvalidTypeError(f"{name}: expected a list of texts")
 
 
 # The transcript of a session for a model: one line for each turn.
@@ -292,14 +287,14 @@ class LlmSummaryProvider:
         """
         given: object = llm
         if not callable(given):
-            raise ConfigError("llm: expected a function from a prompt to a text")
+            raise errors.ConfigError("llm: expected a function from a prompt to a text")
         count: object = max_chars
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise ConfigError("max_chars: expected a positive integer")
+            raise errors.ConfigError("max_chars: expected a positive integer")
         self._llm = llm
         text: object = DEFAULT_PROMPT if prompt is None else prompt
         if not isinstance(text, str) or _PLACE not in text:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"prompt: expected a text that holds {_PLACE}, where the conversation "
                 "goes"
             )
@@ -363,9 +358,9 @@ async def _awaited_answer(answer: object) -> object:
     return settled
 
 
-def _llm_failure(error: Exception) -> SummaryError:
+def _llm_failure(error: Exception) -> errors.SummaryError:
     # The error's message may quote the conversation; its type does not.
-    return SummaryError(f"the llm failed with {type(error).__name__}")
+    return errors.SummaryError(f"the llm failed with {type(error).__name__}")
 
 
 def _split_turns(
@@ -387,10 +382,12 @@ def _summaries_in_answer(
     answer: object, part: Sequence[TranscriptLine]
 ) -> list[SessionSummary]:
     if not isinstance(answer, str):
-        raise SummaryError(f"llm: must return a text, not {type(answer).__name__}")
+        raise errors.SummaryError(
+            f"llm: must return a text, not {type(answer).__name__}"
+        )
     found = read_answer(answer)
     if not found:
-        raise SummaryError("llm: its answer is blank")
+        raise errors.SummaryError("llm: its answer is blank")
     times = [turn.timestamp for turn in part if turn.timestamp is not None]
     return [
         SessionSummary(
@@ -556,6 +553,6 @@ def _provider_from_config(given: object) -> SummaryProvider | None:
         if "llm" in given and given.keys() <= _OPTIONS:
             return LlmSummaryProvider(**given)
         msg = "provider_or_config: expected the keys llm, and maybe prompt, max_chars"
-        raise ConfigError(msg)
+        raise errors.ConfigError(msg)
     msg = "provider_or_config: expected an object with get_summaries, a function, "
-    raise ConfigError(msg + "a mapping with llm, or None")
+    raise errors.ConfigError(msg + "a mapping with llm, or None")

@@ -24,16 +24,9 @@ from typing import (
     get_origin,
 )
 
+from vecall import errors
 from vecall.clock import Time, to_seconds, utc_seconds
 from vecall.content import get_field, text_parts
-from vecall.errors import (
-    ConfigError,
-    EmbedderError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    MemoryNotConfiguredError,
-    VecallError,
-)
 from vecall.filters.rights import Rights
 from vecall.limits import Limits, Owner, Share, Within
 from vecall.protocols import BaseMemoryService, MemoryProtocol
@@ -73,7 +66,7 @@ def require_methods(memory: object, who: str, *names: str) -> None:
     if not has_methods(memory, *names):
         needed = " and ".join(names)
         msg = f"{who}: this memory service has no {needed}, which is needed"
-        raise ConfigError(msg)
+        raise errors.ConfigError(msg)
 
 
 def restricted(memory: Any, rights: Rights) -> Any:
@@ -83,7 +76,9 @@ def restricted(memory: Any, rights: Rights) -> Any:
     if callable(restrict := getattr(memory, "restricted", None)):
         return restrict(rights)
     if rights.has_floor:
-        raise ConfigError("min_trust: this memory service has no method `restricted`")
+        raise errors.ConfigError(
+            "min_trust: this memory service has no method `restricted`"
+        )
     return memory
 
 
@@ -103,7 +98,7 @@ def checked_filter(memory: object, condition: object) -> Filter | None:
     elif memory is not None and not takes_argument(
         getattr(memory, "search_memory", None), "filter"
     ):
-        raise ConfigError("filter: this memory service's search takes none")
+        raise errors.ConfigError("filter: this memory service's search takes none")
     return checked
 
 
@@ -137,7 +132,9 @@ def as_search_response(response: object) -> SearchMemoryResponse:
         return response
     memories = get_field(response, "memories")
     if not isinstance(memories, list | tuple):
-        raise VecallError("the memory service returned something else than memories")
+        raise errors.VecallError(
+            "the memory service returned something else than memories"
+        )
     return SearchMemoryResponse([_read_foreign_memory(each) for each in memories])
 
 
@@ -241,15 +238,17 @@ class Argument(NamedTuple):
             return utc_seconds(value, name)
         if choices and value not in choices:
             msg = f"{name}: must be {' or '.join(map(json.dumps, choices))}"
-            raise InvalidArgumentError(msg)
+            raise errors.InvalidArgumentError(msg)
         if kind is str and not isinstance(value, str):
-            raise InvalidTypeError(f"{name}: expected a string")
+            raise errors.InvalidTypeError(f"{name}: expected a string")
         if kind not in (float, int):
             return value
         is_whole = kind is int and not clamps
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or (is_whole and value % 1 != 0):  # type: ignore[operator]
-            raise InvalidTypeError(f"{name}: expected a {'whole ' * is_whole}number")
+            raise errors.InvalidTypeError(
+                f"{name}: expected a {'whole ' * is_whole}number"
+            )
         number: Any = value
         if kind is float or bounds is None:
             return number
@@ -257,7 +256,7 @@ class Argument(NamedTuple):
         if clamps:
             return int(max(low, min(high, number)))
         if not low <= number <= high:
-            raise InvalidArgumentError(f"{name}: must be from {low} to {high}")
+            raise errors.InvalidArgumentError(f"{name}: must be from {low} to {high}")
         return int(number)
 
     def from_text(self, text: str) -> object:
@@ -392,7 +391,7 @@ class MemoryTool(ABC):
     ) -> None:
         """Bind the tool to one user."""
         if on_missing not in get_args(OnMissing):
-            raise ConfigError('on_missing: must be "error" or "empty"')
+            raise errors.ConfigError('on_missing: must be "error" or "empty"')
         self._limits = limits_of(memory)
         if memory is not None:
             require_methods(memory, self.name, *self._needs)
@@ -464,7 +463,7 @@ class MemoryTool(ABC):
         if self._memory is None:
             if self._on_missing == "error":
                 msg = f"{self.name}: no memory service is configured"
-                raise MemoryNotConfiguredError(msg)
+                raise errors.MemoryNotConfiguredError(msg)
             return copy.deepcopy(self._without_memory)
         untyped: object = arguments
         if not isinstance(untyped, Mapping):
@@ -472,11 +471,11 @@ class MemoryTool(ABC):
         try:
             given = self._converted(untyped)
             return await self._answer(self._memory, given, turn)
-        except InvalidArgumentError as error:
+        except errors.InvalidArgumentError as error:
             return {"error": str(error)}
         except NotImplementedError:
             msg = f"{self.name}: this memory service lacks a method that the tool needs"
-            raise ConfigError(msg) from None
+            raise errors.ConfigError(msg) from None
 
     def _converted(self, arguments: Mapping[str, object]) -> dict[str, Any]:
         """Return the arguments that are there, checked, or that have a default."""
@@ -542,9 +541,9 @@ class MemoryTool(ABC):
 def at_least_one(value: object, name: str) -> int:
     """Return a number of memories, which must be an integer of at least 1."""
     if type(value) is not int:
-        raise InvalidTypeError(f"{name}: expected an integer")
+        raise errors.InvalidTypeError(f"{name}: expected an integer")
     if value < 1:
-        raise InvalidArgumentError(f"{name}: must be at least 1")
+        raise errors.InvalidArgumentError(f"{name}: must be at least 1")
     return value
 
 
@@ -619,11 +618,11 @@ async def search_with_fallback(
     known = taken_by(memory.search_memory, given)
     if missing := given.keys() - known.keys() - {"top_k"}:
         msg = f"{', '.join(sorted(missing))}: this memory service's search has none"
-        raise ConfigError(msg)
+        raise errors.ConfigError(msg)
     try:
         found = as_search_response(await memory.search_memory(**known))
         return found.with_memories(found.memories[: arguments.get("top_k")]), False
-    except EmbedderError as error:
+    except errors.EmbedderError as error:
         if not isinstance(memory, MemoryService):
             raise
         _log.warning("searched by words alone: %s", error)

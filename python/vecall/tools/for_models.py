@@ -10,27 +10,14 @@ from vecall.errors import InvalidArgumentError, NotFoundError, WriteRejectedErro
 from vecall.filters.rights import Rights, may_correct
 from vecall.lexical.features import asks_list
 from vecall.protocols import MemoryProtocol
-from vecall.tools import output
-from vecall.tools.base import (
-    DEFAULT_LIMIT,
-    Answer,
-    Given,
-    MemoryTool,
-    OnMissing,
-    at_least_one,
-    checked_filter,
-    restricted,
-    search_with_fallback,
-    taken_by,
-    takes_argument,
-)
+from vecall.tools import base, output
 from vecall.types import Filter, FilterLike, MemoryEntry
 from vecall.validation import check_name, check_query
 
 _MOST_OF_LIST = 50  # memories that are looked at for a list
 
 
-class SearchTool(MemoryTool):
+class SearchTool(base.MemoryTool):
     """A tool that answers `{"memories": […], "note": …}`, best first.
 
     An answer has at most `max_tokens`. Long texts are cut to the part relevant to the
@@ -64,7 +51,7 @@ class SearchTool(MemoryTool):
         ConfigError: `on_missing` is invalid, or the service's search takes no filter.
     """
 
-    _without_memory: ClassVar[Answer] = {"memories": []}
+    _without_memory: ClassVar[base.Answer] = {"memories": []}
 
     def __init__(
         self,
@@ -73,7 +60,7 @@ class SearchTool(MemoryTool):
         user_id: str,
         *,
         turns: output.ShownMemories | None = None,
-        on_missing: OnMissing = "error",
+        on_missing: base.OnMissing = "error",
         max_tokens: int | None = output.DEFAULT_MAX_TOKENS,
         count_tokens: Callable[[str], int] | None = None,
         scores: bool = True,
@@ -82,7 +69,7 @@ class SearchTool(MemoryTool):
     ) -> None:
         """Bind the tool to one user."""
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
-        self._filter = checked_filter(memory, filter)
+        self._filter = base.checked_filter(memory, filter)
         self._turns = output.ShownMemories() if turns is None else turns
         self._look = output.checked_look(
             max_tokens, count_tokens, scores=scores, neutralise=neutralise
@@ -96,13 +83,13 @@ class SearchTool(MemoryTool):
         turn: Hashable,
         condition: Filter | None = None,
         widest: int | None = None,
-    ) -> Answer:
+    ) -> base.Answer:
         """Return up to `most` memories; of a list, up to `widest` half as good."""
         known = self._turns.already_recalled((self.app_name, self.user_id), turn)
         query = check_query(query)
         is_list = widest is not None and asks_list(query)
         asked = max(most, _MOST_OF_LIST) if is_list else most
-        found, is_by_words = await search_with_fallback(
+        found, is_by_words = await base.search_with_fallback(
             memory,
             **self._owner,
             query=query,
@@ -117,7 +104,7 @@ class SearchTool(MemoryTool):
             most = min(alike, max(most, widest or 0))
         memories, left_out = await output.show_memories(fresh[:most], query, self._look)
         left_out += len(fresh[most:alike])
-        answer: Answer = {"memories": memories}
+        answer: base.Answer = {"memories": memories}
         if left_out:
             answer["left_out"] = left_out
         again = sum(output.key_of(each) in known for each in found.memories[:most])
@@ -149,7 +136,7 @@ NO_MEMORY = "id: this user has no such memory"
 _SHARE_OF_REQUESTED = 0.7  # share of the tokens for the requested memory
 
 
-class ExpandSession(MemoryTool):
+class ExpandSession(base.MemoryTool):
     """The tool `expand_session(id, turns_before, turns_after, begin)`.
 
     The answer is `{"memories": […], "note": …}`: the memory of that id and the turns
@@ -182,7 +169,7 @@ class ExpandSession(MemoryTool):
     _takes = ("id", "turns_before", "turns_after", "begin")
     _clamps = True
     _required = ("id",)
-    _without_memory: ClassVar[Answer] = {"memories": []}
+    _without_memory: ClassVar[base.Answer] = {"memories": []}
     _needs = ("expand_session",)
 
     def __init__(
@@ -191,20 +178,22 @@ class ExpandSession(MemoryTool):
         app_name: str,
         user_id: str,
         *,
-        on_missing: OnMissing = "error",
+        on_missing: base.OnMissing = "error",
         max_tokens: int | None = output.DEFAULT_MAX_TOKENS,
         count_tokens: Callable[[str], int] | None = None,
         neutralise: bool = True,
         min_trust: str | None = None,
     ) -> None:
         """Bind the tool to one user."""
-        memory = restricted(memory, Rights(min_trust=min_trust))
+        memory = base.restricted(memory, Rights(min_trust=min_trust))
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
         self._look = output.checked_look(
             max_tokens, count_tokens, neutralise=neutralise
         )
 
-    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
+    async def _answer(
+        self, memory: Any, given: base.Given, _turn: Hashable, /
+    ) -> base.Answer:
         id_ = check_name(given["id"], "id", self._limits)
         try:
             found = await memory.expand_session(
@@ -219,7 +208,7 @@ class ExpandSession(MemoryTool):
             raise InvalidArgumentError(NO_MEMORY)
         pieces = self._pieces_around(found, id_, given["begin"])
         memories = [output.as_json(piece, self._look) for piece in pieces]
-        answer: Answer = {"memories": memories, "note": output.NOTE}
+        answer: base.Answer = {"memories": memories, "note": output.NOTE}
         if left_out := len(found) - len(pieces):
             answer["left_out"] = left_out
         return answer
@@ -288,17 +277,19 @@ class RecallMemory(SearchTool):
         *,
         max_limit: int = 20,
         turns: output.ShownMemories | None = None,
-        on_missing: OnMissing = "error",
+        on_missing: base.OnMissing = "error",
         **look: Any,
     ) -> None:
         """Bind the tool to one user."""
         super().__init__(
             memory, app_name, user_id, turns=turns, on_missing=on_missing, **look
         )
-        self._max_limit = at_least_one(max_limit, "max_limit")
+        self._max_limit = base.at_least_one(max_limit, "max_limit")
 
-    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
-        asked = given.get("limit", DEFAULT_LIMIT)
+    async def _answer(
+        self, memory: Any, given: base.Given, turn: Hashable, /
+    ) -> base.Answer:
+        asked = given.get("limit", base.DEFAULT_LIMIT)
         most = int(max(1, min(self._max_limit, asked)))
         widest = None if "limit" in given else self._max_limit
         return await self._search(memory, given.get("query"), most, turn, widest=widest)
@@ -335,20 +326,22 @@ class LoadMemory(SearchTool):
         *,
         max_entries: int = 5,
         turns: output.ShownMemories | None = None,
-        on_missing: OnMissing = "error",
+        on_missing: base.OnMissing = "error",
         **look: Any,
     ) -> None:
         """Bind the tool to one user."""
         super().__init__(
             memory, app_name, user_id, turns=turns, on_missing=on_missing, **look
         )
-        self._max_entries = at_least_one(max_entries, "max_entries")
+        self._max_entries = base.at_least_one(max_entries, "max_entries")
 
-    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
+    async def _answer(
+        self, memory: Any, given: base.Given, turn: Hashable, /
+    ) -> base.Answer:
         return await self._search(memory, given.get("query"), self._max_entries, turn)
 
 
-class ForgetMemory(MemoryTool):
+class ForgetMemory(base.MemoryTool):
     """The tool `forget_memory`, in two steps.
 
     The first call has a query and deletes nothing. It answers `{"status": "confirm",
@@ -387,7 +380,7 @@ class ForgetMemory(MemoryTool):
         "ids of those that the user wants forgotten."
     )
     _takes = ("query", "token", "ids")
-    _without_memory: ClassVar[Answer] = {"status": "nothing_found", "memories": []}
+    _without_memory: ClassVar[base.Answer] = {"status": "nothing_found", "memories": []}
     _needs = ("propose_forget", "confirm_forget")
 
     def __init__(
@@ -397,15 +390,17 @@ class ForgetMemory(MemoryTool):
         user_id: str,
         *,
         max_entries: int = 5,
-        on_missing: OnMissing = "error",
+        on_missing: base.OnMissing = "error",
         **look: Any,
     ) -> None:
         """Bind the tool to one user."""
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
         self._look = output.checked_look(**look)
-        self._max_entries = at_least_one(max_entries, "max_entries")
+        self._max_entries = base.at_least_one(max_entries, "max_entries")
 
-    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
+    async def _answer(
+        self, memory: Any, given: base.Given, _turn: Hashable, /
+    ) -> base.Answer:
         if ("query" in given) == ("token" in given):
             raise InvalidArgumentError("query, token: expected exactly one of them")
         if "token" in given:
@@ -415,7 +410,7 @@ class ForgetMemory(MemoryTool):
             raise InvalidArgumentError(msg)
         return await self._propose(memory, check_query(given["query"]))
 
-    async def _propose(self, memory: Any, query: str) -> Answer:
+    async def _propose(self, memory: Any, query: str) -> base.Answer:
         proposal = await memory.propose_forget(
             **self._owner,
             query=query,
@@ -429,7 +424,7 @@ class ForgetMemory(MemoryTool):
         if left_out:
             # A token must not delete memories that were not shown.
             return {"error": "query: finds too much to show; say what to forget"}
-        answer: Answer = {
+        answer: base.Answer = {
             "status": "confirm",
             "token": proposal.token,
             "memories": [
@@ -441,7 +436,7 @@ class ForgetMemory(MemoryTool):
             answer["choose"] = True
         return answer
 
-    async def _confirm(self, memory: Any, token: str, ids: object) -> Answer:
+    async def _confirm(self, memory: Any, token: str, ids: object) -> base.Answer:
         chosen = None if ids is None else as_list(ids, "ids")
         try:
             check_name(token, "token", self._limits)
@@ -458,7 +453,7 @@ SOURCE = "tool"
 """The source of memories that a model wrote."""
 
 
-class WritingTool(MemoryTool):
+class WritingTool(base.MemoryTool):
     """A tool that writes memories; your code sets their author, trust and source."""
 
     def __init__(
@@ -470,7 +465,7 @@ class WritingTool(MemoryTool):
         author: str = "agent",
         trust: str = "unknown",
         source: str = SOURCE,
-        on_missing: OnMissing = "error",
+        on_missing: base.OnMissing = "error",
     ) -> None:
         """Bind the tool to one user, and to one author."""
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
@@ -479,7 +474,7 @@ class WritingTool(MemoryTool):
         self._source = check_name(source, "source", self._limits)
 
 
-def checked_text(given: Given) -> str:
+def checked_text(given: base.Given) -> str:
     """Return the argument `text`, which must not be blank."""
     text: str = given["text"]
     if not text.strip():
@@ -528,10 +523,12 @@ class Remember(WritingTool):
     )
     _takes: ClassVar[tuple[str, ...]] = ("text", "kind", "importance", "supersedes")
     _required = ("text",)
-    _without_memory: ClassVar[Answer] = {"status": "not_remembered"}
+    _without_memory: ClassVar[base.Answer] = {"status": "not_remembered"}
     _needs = ("add_memory",)
 
-    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
+    async def _answer(
+        self, memory: Any, given: base.Given, _turn: Hashable, /
+    ) -> base.Answer:
         text, kind = checked_text(given), given.get("kind")
         entry = {
             "text": text,
@@ -547,7 +544,7 @@ class Remember(WritingTool):
         more: dict[str, Any] = {"restore": True, "similar": True}
         if "supersedes" in given:
             older = as_list(given["supersedes"], "supersedes")
-            if older and not takes_argument(memory.add_memory, "supersedes"):
+            if older and not base.takes_argument(memory.add_memory, "supersedes"):
                 msg = "supersedes: this memory service replaces no memories"
                 raise InvalidArgumentError(msg)
             if not await self._may_replace(memory, older):
@@ -555,7 +552,9 @@ class Remember(WritingTool):
             more["supersedes"] = older
         try:
             ids = await memory.add_memory(
-                **self._owner, memories=[entry], **taken_by(memory.add_memory, more)
+                **self._owner,
+                memories=[entry],
+                **base.taken_by(memory.add_memory, more),
             )
         except WriteRejectedError:
             ids = []
@@ -630,10 +629,12 @@ class UpdateMemory(WritingTool):
     )
     _takes = ("id", "text", "importance")
     _required = ("id", "text")
-    _without_memory: ClassVar[Answer] = {"status": "not_updated"}
+    _without_memory: ClassVar[base.Answer] = {"status": "not_updated"}
     _needs = ("get_memory", "update_memory")
 
-    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
+    async def _answer(
+        self, memory: Any, given: base.Given, _turn: Hashable, /
+    ) -> base.Answer:
         text = checked_text(given)
         id_ = check_name(given["id"], "id", self._limits)
         which = {**self._owner, "memory_id": id_}

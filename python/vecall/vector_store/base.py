@@ -18,18 +18,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall import errors
 from vecall.clock import Time, to_micros, to_seconds
 from vecall.concurrency.executor import Pool as ThreadPool
 from vecall.embedders.base import MAX_DIMENSIONS, PerProcess
-from vecall.errors import (
-    BusyError,
-    ClosedError,
-    ConfigError,
-    DimensionError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    LimitExceededError,
-)
 from vecall.filters.metadata import asks_times, is_left_out, passes
 from vecall.limits import Limits
 from vecall.scalars import exact
@@ -184,7 +176,7 @@ def check_key(app_name: object, user_id: object, where: str, limits: Limits) -> 
     for value, name in ((app_name, "app_name"), (user_id, "user_id")):
         if value is None:
             msg = f"{where}{name}: required; no call reaches across users"
-            raise InvalidArgumentError(msg)
+            raise errors.InvalidArgumentError(msg)
     return (
         check_name(app_name, f"{where}app_name", limits),
         check_name(user_id, f"{where}user_id", limits),
@@ -196,7 +188,7 @@ def check_scope(wanted: object, limits: Limits) -> PartitionScope:
     if wanted is None:
         wanted = VectorStoreFilter()
     if not isinstance(wanted, VectorStoreFilter):
-        raise InvalidTypeError("filter: expected a VectorStoreFilter")
+        raise errors.InvalidTypeError("filter: expected a VectorStoreFilter")
     session, after, before = wanted.session_id, wanted.after, wanted.before
     return PartitionScope(
         check_key(wanted.app_name, wanted.user_id, "filter.", limits),
@@ -210,21 +202,21 @@ def check_scope(wanted: object, limits: Limits) -> PartitionScope:
 def _checked_where(given: object, limits: Limits) -> Filter:
     """Return conditions on labels and metadata."""
     if not isinstance(given, Filter):
-        raise InvalidTypeError("filter.where: expected a Filter")
+        raise errors.InvalidTypeError("filter.where: expected a Filter")
     wanted = check_filter(given, limits, by_metadata=True)
     if asks_times(wanted.metadata):
         msg = "filter.where: a vector store has no $timestamp and no $updated_at"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     if (wanted.session_id, wanted.after, wanted.before) != (None, None, None):
         msg = "filter.where: session and times are fields of the VectorStoreFilter"
-        raise InvalidArgumentError(msg)
+        raise errors.InvalidArgumentError(msg)
     return wanted
 
 
 def check_metadata(given: object, limits: Limits) -> tuple[Key, str | None, int, str]:
     """Return a row's key, session and time, and its metadata as JSON for UTF-8."""
     if not isinstance(given, Mapping):
-        raise InvalidTypeError("metadata: expected a mapping")
+        raise errors.InvalidTypeError("metadata: expected a mapping")
     metadata = dict(given)
     key = check_key(
         metadata.get("app_name"), metadata.get("user_id"), "metadata.", limits
@@ -240,10 +232,10 @@ def check_metadata(given: object, limits: Limits) -> tuple[Key, str | None, int,
     try:
         text = json.dumps(plain, ensure_ascii=False)
     except ValueError:  # an integer of thousands of digits
-        raise InvalidArgumentError("metadata: a number is too long") from None
+        raise errors.InvalidArgumentError("metadata: a number is too long") from None
     if len(text.encode(errors="surrogatepass")) > limits.max_text_bytes:
         msg = f"metadata: at most max_text_bytes = {limits.max_text_bytes} bytes"
-        raise LimitExceededError(msg)
+        raise errors.LimitExceededError(msg)
     try:
         text.encode()
     except UnicodeEncodeError:  # lone surrogates become escapes
@@ -258,16 +250,20 @@ def _copy_json_value(value: object, depth: int) -> object:
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise InvalidArgumentError("metadata: NaN and Inf are no JSON values")
+            raise errors.InvalidArgumentError(
+                "metadata: NaN and Inf are no JSON values"
+            )
         return value
     if not isinstance(value, Mapping | list | tuple):
-        raise InvalidTypeError("metadata: expected JSON values")
+        raise errors.InvalidTypeError("metadata: expected JSON values")
     if depth < 1:
-        raise LimitExceededError("metadata: nested deeper than max_metadata_depth")
+        raise errors.LimitExceededError(
+            "metadata: nested deeper than max_metadata_depth"
+        )
     if not isinstance(value, Mapping):
         return [_copy_json_value(item, depth - 1) for item in value]
     if not all(isinstance(name, str) for name in value):
-        raise InvalidTypeError("metadata: expected strings as keys")
+        raise errors.InvalidTypeError("metadata: expected strings as keys")
     return {
         exact(name): _copy_json_value(item, depth - 1) for name, item in value.items()
     }
@@ -284,12 +280,16 @@ def unit_vector(embedding: object) -> NDArray[np.float32]:
             raise TypeError
         values = given.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidTypeError("embedding: expected a vector of real numbers") from None
+        raise errors.InvalidTypeError(
+            "embedding: expected a vector of real numbers"
+        ) from None
     if not 1 <= values.size <= MAX_DIMENSIONS:
-        raise InvalidArgumentError(f"embedding: expected 1 to {MAX_DIMENSIONS} numbers")
+        raise errors.InvalidArgumentError(
+            f"embedding: expected 1 to {MAX_DIMENSIONS} numbers"
+        )
     largest = np.abs(values).max()
     if not 0 < largest < np.inf:  # false for NaN
-        raise InvalidArgumentError("embedding: must be finite and not zero")
+        raise errors.InvalidArgumentError("embedding: must be finite and not zero")
     values /= largest
     values /= np.linalg.norm(values)
     return values.astype(np.float32)
@@ -499,7 +499,7 @@ class RemoteVectorStore(CheckedVectorStore):
         check_count(connections, "connections", 64)
         given: object = timeout
         if type(given) not in (int, float) or not 0.1 <= timeout <= 3600:
-            raise ConfigError("timeout: expected seconds from 0.1 to 3600")
+            raise errors.ConfigError("timeout: expected seconds from 0.1 to 3600")
         self._wanted = dimensions
         self._dimensions: int | None = None
         self._most = most_dimensions
@@ -524,7 +524,7 @@ class RemoteVectorStore(CheckedVectorStore):
             self._call_of_thread.deadline = deadline
             if self._seconds_left() <= 0:
                 msg = "all connections of the vector store were in use; try again"
-                raise BusyError(msg)
+                raise errors.BusyError(msg)
             return work()
 
         try:
@@ -549,10 +549,10 @@ class RemoteVectorStore(CheckedVectorStore):
         for expected in (self._wanted, self._dimensions):
             if expected is not None and expected != vector.size:
                 msg = f"embedding: expected {expected} numbers, not {vector.size}"
-                raise DimensionError(msg)
+                raise errors.DimensionError(msg)
         if vector.size > self._most:
             msg = f"embedding: the server stores at most {self._most} numbers"
-            raise DimensionError(msg)
+            raise errors.DimensionError(msg)
         return self._dimensions is not None
 
     @abstractmethod
@@ -563,12 +563,12 @@ class RemoteVectorStore(CheckedVectorStore):
 def check_count(given: object, name: str, most: int) -> None:
     """Check an option of a store that is a number from 1."""
     if type(given) is not int or not 1 <= given <= most:
-        raise ConfigError(f"{name}: expected an integer from 1 to {most}")
+        raise errors.ConfigError(f"{name}: expected an integer from 1 to {most}")
 
 
-def closed_error() -> ClosedError:
+def closed_error() -> errors.ClosedError:
     """Return the error of a call after `close`."""
-    return ClosedError("the vector store is closed")
+    return errors.ClosedError("the vector store is closed")
 
 
 _LIMITS = Limits()
@@ -613,9 +613,9 @@ class MemorySummary:
             check_name(getattr(self, name), name, _LIMITS)
         summary: object = self.summary
         if not isinstance(summary, str):
-            raise InvalidTypeError("summary: expected a text")
+            raise errors.InvalidTypeError("summary: expected a text")
         if not summary.strip():
-            raise InvalidArgumentError("summary: must say something")
+            raise errors.InvalidArgumentError("summary: must say something")
         for name in ("topics", "key_facts"):
             object.__setattr__(self, name, _texts(getattr(self, name), name))
         object.__setattr__(self, "timestamp", to_seconds(self.timestamp, "timestamp"))
@@ -623,9 +623,9 @@ class MemorySummary:
         if count is None:
             return
         if not isinstance(count, int) or isinstance(count, bool):
-            raise InvalidTypeError("event_count: expected an integer")
+            raise errors.InvalidTypeError("event_count: expected an integer")
         if count < 0:
-            raise InvalidArgumentError("event_count: must not be negative")
+            raise errors.InvalidArgumentError("event_count: must not be negative")
 
     def to_metadata(self) -> dict[str, Any]:
         """Return all fields but the id as metadata of a row; omit empty ones.
@@ -652,10 +652,10 @@ class MemorySummary:
         """
         given: object = metadata
         if not isinstance(given, Mapping):
-            raise InvalidTypeError("metadata: expected a mapping")
+            raise errors.InvalidTypeError("metadata: expected a mapping")
         for name in _REQUIRED:
             if name not in metadata:
-                raise InvalidArgumentError(f"metadata.{name}: required")
+                raise errors.InvalidArgumentError(f"metadata.{name}: required")
         names = (*_REQUIRED, *(name for name in _OPTIONAL if name in metadata))
         return cls(id=id, **{name: metadata[name] for name in names})
 
@@ -665,7 +665,7 @@ def _texts(value: object, name: str) -> tuple[str, ...]:
         texts = tuple(value)
         if all(isinstance(text, str) for text in texts):
             return texts
-    raise InvalidTypeError(f"{name}: expected a list of texts")
+    raise errors.InvalidTypeError(f"{name}: expected a list of texts")
 
 
 def has_method(store: object, name: str) -> bool:
@@ -686,5 +686,5 @@ def needed_method(store: object, name: str, who: str) -> Any:
     """
     if not has_method(store, name):
         msg = f"{who}: needs the method {name}, which this vector store does not have"
-        raise ConfigError(msg)
+        raise errors.ConfigError(msg)
     return getattr(store, name)

@@ -17,13 +17,7 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.embedders.base import MAX_DIMENSIONS
 from vecall.errors import DimensionError
 from vecall.limits import Limits
-from vecall.vector_store.base import (
-    CheckedVectorStore,
-    Key,
-    PartitionScope,
-    StoredRow,
-    check_count,
-)
+from vecall.vector_store import base
 
 T = TypeVar("T")
 
@@ -41,22 +35,24 @@ class Partition:
     `find` needs no lock; all other methods need the caller's lock.
     """
 
-    def __init__(self, engine: Engine, key: Key) -> None:
+    def __init__(self, engine: Engine, key: base.Key) -> None:
         """Create an empty partition."""
-        self.rows: dict[int, StoredRow] = {}
+        self.rows: dict[int, base.StoredRow] = {}
         self._engine = engine
         self._key = key
         self.numbers: dict[str, int] = {}  # of rows, by id
         self.removals = 0
         self._sessions: dict[str, set[int]] = {}  # the numbers of their rows
 
-    def candidates(self, session: str | None) -> list[tuple[int, StoredRow]]:
+    def candidates(self, session: str | None) -> list[tuple[int, base.StoredRow]]:
         """Return the rows of a session with their numbers; for None, all."""
         if session is None:
             return list(self.rows.items())
         return [(n, self.rows[n]) for n in self._sessions.get(session, ())]
 
-    def add(self, number: int, row: StoredRow, vector: NDArray[np.float32]) -> None:
+    def add(
+        self, number: int, row: base.StoredRow, vector: NDArray[np.float32]
+    ) -> None:
         """Add a row under a new number; an error changes nothing."""
         self._engine.add_rows(
             self._key,
@@ -101,7 +97,7 @@ class Partition:
         return list(zip(numbers, scores, strict=True))
 
 
-class InMemoryVectorStore(CheckedVectorStore):
+class InMemoryVectorStore(base.CheckedVectorStore):
     """A `VectorStore` in memory; its content ends with the process.
 
     A search applies the filter before it ranks: it returns top_k rows if that many pass
@@ -131,11 +127,11 @@ class InMemoryVectorStore(CheckedVectorStore):
         # Guarded by the lock. The engine has its own lock, so it searches without
         # this one. Every upsert gives its row a new number.
         self._engine: Engine | None = None
-        self._partitions: dict[Key, Partition] = {}
+        self._partitions: dict[base.Key, Partition] = {}
         self._next = itertools.count(1)
         if dimensions is None:
             return
-        check_count(dimensions, "dimensions", MAX_DIMENSIONS)
+        base.check_count(dimensions, "dimensions", MAX_DIMENSIONS)
         self._engine = _engine(dimensions)
 
     @property
@@ -156,7 +152,9 @@ class InMemoryVectorStore(CheckedVectorStore):
             self._engine = None
             self._partitions.clear()
 
-    async def _call(self, key: Key, work: Callable[[], T], rows: int | None = 0) -> T:
+    async def _call(
+        self, key: base.Key, work: Callable[[], T], rows: int | None = 0
+    ) -> T:
         """Run work on one user's rows; on another thread if it takes long."""
         part = self._partitions.get(key)
         count = 0 if part is None else len(part.rows)
@@ -174,7 +172,9 @@ class InMemoryVectorStore(CheckedVectorStore):
             raise DimensionError(msg)
         return engine
 
-    def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
+    def _upsert(
+        self, key: base.Key, row: base.StoredRow, vector: NDArray[np.float32]
+    ) -> None:
         with self._lock:
             engine = self._checked_engine(vector) or _engine(vector.size)
             part = self._partitions.get(key) or Partition(engine, key)
@@ -188,8 +188,8 @@ class InMemoryVectorStore(CheckedVectorStore):
             self._partitions[key] = part
 
     def _nearest(
-        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
-    ) -> list[tuple[float, StoredRow]]:
+        self, vector: NDArray[np.float32], count: int, scope: base.PartitionScope
+    ) -> list[tuple[float, base.StoredRow]]:
         for _ in range(_TRIES):
             found = self._attempt_search(vector, count, scope, self._lock)
             if found is not None:
@@ -201,9 +201,9 @@ class InMemoryVectorStore(CheckedVectorStore):
         self,
         vector: NDArray[np.float32],
         count: int,
-        scope: PartitionScope,
+        scope: base.PartitionScope,
         lock: AbstractContextManager[Any],
-    ) -> list[tuple[float, StoredRow]] | None:
+    ) -> list[tuple[float, base.StoredRow]] | None:
         """Search, locked before and after; None if a row was removed meanwhile."""
         options: dict[str, Any] = {"after": scope.after, "before": scope.before}
         with lock:
@@ -229,7 +229,7 @@ class InMemoryVectorStore(CheckedVectorStore):
             was_listed = is_whole or part.removals == removals  # and has its number
         return hits if was_listed and len(hits) == len(found) else None
 
-    def _delete(self, key: Key, id: str) -> bool:
+    def _delete(self, key: base.Key, id: str) -> bool:
         with self._lock:
             self._check_open()
             part = self._partitions.get(key)
@@ -238,7 +238,7 @@ class InMemoryVectorStore(CheckedVectorStore):
             self._remove(key, part, [part.numbers[id]])
             return True
 
-    def _delete_many(self, scope: PartitionScope) -> int:
+    def _delete_many(self, scope: base.PartitionScope) -> int:
         with self._lock:
             self._check_open()
             part = self._partitions.get(scope.key)
@@ -254,7 +254,7 @@ class InMemoryVectorStore(CheckedVectorStore):
                 self._remove(scope.key, part, left)
             return len(left)
 
-    def _remove(self, key: Key, part: Partition, numbers: list[int]) -> None:
+    def _remove(self, key: base.Key, part: Partition, numbers: list[int]) -> None:
         part.remove(numbers)
         if not part.rows:
             del self._partitions[key]

@@ -15,13 +15,7 @@ from vecall.errors import ClosedError, ConfigError, DimensionError, needs_extra
 from vecall.limits import Limits
 from vecall.telemetry import warn_caller
 from vecall.validation import is_database_url
-from vecall.vector_store.base import (
-    Key,
-    PartitionScope,
-    RemoteVectorStore,
-    StoredRow,
-    closed_error,
-)
+from vecall.vector_store import base
 
 if TYPE_CHECKING:
     from vecall.store.postgres.connections import BoundedConnection
@@ -64,7 +58,7 @@ SELECT (SELECT atttypmod FROM pg_attribute
 """The length of the vectors, and whether a memory service has the schema."""
 
 
-class PgVectorStore(RemoteVectorStore):
+class PgVectorStore(base.RemoteVectorStore):
     """A `DeletingVectorStore` in a table of a PostgreSQL database with pgvector.
 
     A search is exact: it scores all rows of the user, which the primary key finds, and
@@ -142,7 +136,7 @@ class PgVectorStore(RemoteVectorStore):
                     connection.allow(seconds, each=False)
                     yield connection
             except ClosedError:
-                raise closed_error() from None
+                raise base.closed_error() from None
             except psycopg.Error as error:
                 self._dimensions = None  # the table may have been dropped
                 if isinstance(error, errors.UndefinedObject):
@@ -156,7 +150,9 @@ class PgVectorStore(RemoteVectorStore):
                     raise DimensionError(msg) from None
                 raise
 
-    def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
+    def _upsert(
+        self, key: base.Key, row: base.StoredRow, vector: NDArray[np.float32]
+    ) -> None:
         with self._lent() as connection:
             is_known = self._require_length(
                 vector, lambda: self._read_length(connection)
@@ -202,8 +198,8 @@ class PgVectorStore(RemoteVectorStore):
         return length
 
     def _nearest(
-        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
-    ) -> list[tuple[float, StoredRow]]:
+        self, vector: NDArray[np.float32], count: int, scope: base.PartitionScope
+    ) -> list[tuple[float, base.StoredRow]]:
         with self._lent() as connection:
             if not self._require_length(vector, lambda: self._read_length(connection)):
                 return []
@@ -214,9 +210,9 @@ class PgVectorStore(RemoteVectorStore):
                 f"FROM {self._table} WHERE {where} ORDER BY distance LIMIT %s",
                 [str(vector.tolist()), *values, count],
             )
-        return [(-distance, StoredRow(*row)) for distance, *row in found]
+        return [(-distance, base.StoredRow(*row)) for distance, *row in found]
 
-    def _delete(self, key: Key, id: str) -> bool:
+    def _delete(self, key: base.Key, id: str) -> bool:
         with self._lent() as connection:
             if self._read_length(connection) is None:
                 return False
@@ -224,7 +220,7 @@ class PgVectorStore(RemoteVectorStore):
             query = f"DELETE FROM {self._table} {own}"
             return bool(_execute(connection, query, [*key, id]))
 
-    def _delete_many(self, scope: PartitionScope) -> int:
+    def _delete_many(self, scope: base.PartitionScope) -> int:
         where, values = _scope_conditions(scope)
         with self._lent() as connection:
             if self._read_length(connection) is None:
@@ -234,7 +230,7 @@ class PgVectorStore(RemoteVectorStore):
                     columns = "id, session, micros, metadata"
                     query = f"SELECT {columns} FROM {self._table} WHERE {where}"
                     found = _execute(connection, f"{query} FOR UPDATE", values)
-                    rows = [StoredRow(*each) for each in found]
+                    rows = [base.StoredRow(*each) for each in found]
                     where += " AND id = ANY(%s)"
                     values.append([row.id for row in rows if row.passes(scope)])
                 return connection.execute(
@@ -253,7 +249,7 @@ def _execute(
     return cursor.fetchall() if cursor.description else []
 
 
-def _scope_conditions(scope: PartitionScope) -> tuple[str, list[Any]]:
+def _scope_conditions(scope: base.PartitionScope) -> tuple[str, list[Any]]:
     """Return the conditions of a filter apart from `where`, with their values."""
     conditions, values = ["app = %s", "usr = %s"], list[Any](scope.key)
     for condition, value in (

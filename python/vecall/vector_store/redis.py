@@ -11,24 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.errors import (
-    BusyError,
-    ConfigError,
-    CorruptFileError,
-    ReadOnlyError,
-    StorageError,
-    StorageFullError,
-    VecallError,
-    needs_extra,
-)
+from vecall import errors
 from vecall.limits import Limits
-from vecall.vector_store.base import (
-    Key,
-    PartitionScope,
-    RemoteVectorStore,
-    StoredRow,
-    closed_error,
-)
+from vecall.vector_store import base
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -54,38 +39,42 @@ def open_client(url: str, timeout: float) -> Redis:
         pool.connection_class(**options)  # does not connect; checks the options
     except (ValueError, TypeError, AttributeError, redis.RedisError):
         msg = "url: expected redis://, rediss:// or unix://, with known options"
-        raise ConfigError(msg) from None
+        raise errors.ConfigError(msg) from None
     if options.get("decode_responses") or options.get("protocol") not in (2, "2"):
-        raise ConfigError("url: decode_responses and protocol cannot be set")
+        raise errors.ConfigError("url: decode_responses and protocol cannot be set")
     # Versions of the package convert this answer in different ways.
     client.set_response_callback("VSIM", lambda answer, **_: answer)
     client.set_response_callback("VGETATTR", lambda answer, **_: answer)
     return client
 
 
-def typed_error(error: Exception) -> VecallError:  # noqa: PLR0911 -- one a kind
+def typed_error(error: Exception) -> errors.VecallError:  # noqa: PLR0911 -- one a kind
     """Return vecall's error for one of the client's; it repeats no text of it."""
     from redis import exceptions
 
     text = str(error).lower()
     if isinstance(error, exceptions.TimeoutError):
-        return BusyError("the server did not answer in time; try again")
+        return errors.BusyError("the server did not answer in time; try again")
     if isinstance(error, exceptions.BusyLoadingError):
-        return BusyError("the server is loading its data; try again")
+        return errors.BusyError("the server is loading its data; try again")
     refused = (exceptions.AuthenticationError, exceptions.NoPermissionError)
     if isinstance(error, refused) or "noauth" in text or "wrongpass" in text:
-        return ConfigError("url: the server refused access; check user and password")
+        return errors.ConfigError(
+            "url: the server refused access; check user and password"
+        )
     if isinstance(error, exceptions.ConnectionError):
-        return StorageError("the server cannot be reached, or ended the connection")
+        return errors.StorageError(
+            "the server cannot be reached, or ended the connection"
+        )
     if isinstance(error, exceptions.OutOfMemoryError):
-        return StorageFullError("the server has no memory left (maxmemory)")
+        return errors.StorageFullError("the server has no memory left (maxmemory)")
     if isinstance(error, exceptions.ReadOnlyError):
-        return ReadOnlyError("the server is a replica, which is read-only")
+        return errors.ReadOnlyError("the server is a replica, which is read-only")
     if "unknown" in text or "syntax error" in text:
-        return ConfigError("the server has no vector sets of Redis 8.2 or later")
+        return errors.ConfigError("the server has no vector sets of Redis 8.2 or later")
     if "wrongtype" in text:
-        return ConfigError("prefix: the keys of this prefix hold other data")
-    return StorageError("the server refused a command")
+        return errors.ConfigError("prefix: the keys of this prefix hold other data")
+    return errors.StorageError("the server refused a command")
 
 
 # Rows of a vector store as a vector set of Redis holds them.
@@ -96,7 +85,7 @@ _SECOND = 1_000_000
 _SHIFT = 100_000_000_000
 
 
-def attributes_of(row: StoredRow) -> bytes:
+def attributes_of(row: base.StoredRow) -> bytes:
     """Return a row without its id. Conditions read the first three fields."""
     seconds, micros = divmod(row.micros, _SECOND)
     fields = {
@@ -108,19 +97,19 @@ def attributes_of(row: StoredRow) -> bytes:
     return json.dumps(fields).encode()
 
 
-def row_of(id: bytes, attributes: bytes) -> StoredRow:
+def row_of(id: bytes, attributes: bytes) -> base.StoredRow:
     """Return the row of an id with its attributes."""
     try:
         fields = json.loads(attributes)
         session = bytes.fromhex(fields["session"]).decode() or None
         micros = (fields["seconds"] - _SHIFT) * _SECOND + fields["micros"]
-        return StoredRow(id.decode(), session, micros, fields["metadata"])
+        return base.StoredRow(id.decode(), session, micros, fields["metadata"])
     except (ValueError, TypeError, KeyError):
         msg = "a row of the vector store was not written by RedisVectorStore"
-        raise CorruptFileError(msg) from None
+        raise errors.CorruptFileError(msg) from None
 
 
-def filter_terms(scope: PartitionScope) -> list[str]:
+def filter_terms(scope: base.PartitionScope) -> list[str]:
     """Return the conditions of a filter apart from `where`, for FILTER."""
     terms = []
     if scope.session is not None:
@@ -173,7 +162,7 @@ return count
 """
 
 
-class RedisVectorStore(RemoteVectorStore):
+class RedisVectorStore(base.RemoteVectorStore):
     """A `DeletingVectorStore` in Redis 8.2 or later, one vector set for each user.
 
     A search is exact: it scores all rows of the user (`TRUTH`) with float32 vectors
@@ -211,7 +200,7 @@ class RedisVectorStore(RemoteVectorStore):
             ConfigError: An option is invalid.
             ImportError: The extra `vecall[redis]` is not installed.
         """
-        with needs_extra("RedisVectorStore", "redis", "redis"):
+        with errors.needs_extra("RedisVectorStore", "redis", "redis"):
             import redis.backoff
             import redis.retry  # noqa: F401
         super().__init__(
@@ -224,12 +213,14 @@ class RedisVectorStore(RemoteVectorStore):
         given: object = prefix
         if not isinstance(given, str) or not _PREFIX.fullmatch(given):
             allowed = 'letters, digits and "_.{}-", at most 64'
-            raise ConfigError(f"prefix: expected {allowed}")
+            raise errors.ConfigError(f"prefix: expected {allowed}")
         self._prefix = prefix
         self._length_key = f"{prefix}:length".encode()
         self._client = open_client(url, timeout)
 
-    def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
+    def _upsert(
+        self, key: base.Key, row: base.StoredRow, vector: NDArray[np.float32]
+    ) -> None:
         self._require_length(vector, self._read_length)
         keys = (self._length_key, self._user_key(key))
         values = (vector.size, vector.astype("<f4").tobytes(), row.id.encode())
@@ -242,8 +233,8 @@ class RedisVectorStore(RemoteVectorStore):
         return None if found is None else int(found)
 
     def _nearest(
-        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
-    ) -> list[tuple[float, StoredRow]]:
+        self, vector: NDArray[np.float32], count: int, scope: base.PartitionScope
+    ) -> list[tuple[float, base.StoredRow]]:
         if not self._require_length(vector, self._read_length):
             return []
         terms, query = filter_terms(scope), vector.astype("<f4").tobytes()
@@ -262,12 +253,12 @@ class RedisVectorStore(RemoteVectorStore):
             for id, score, attributes in _grouped_values(answer, 3)
         ]
 
-    def _delete(self, key: Key, id: str) -> bool:
+    def _delete(self, key: base.Key, id: str) -> bool:
         return bool(self._send("VREM", self._user_key(key), id.encode()))
 
-    def _delete_many(self, scope: PartitionScope) -> int:
+    def _delete_many(self, scope: base.PartitionScope) -> int:
         key = self._user_key(scope.key)
-        if scope == PartitionScope(scope.key):
+        if scope == base.PartitionScope(scope.key):
             return int(self._send("EVAL", _DELETE_ALL, 1, key))
         count = 0
         # A number of at least that of the rows returns all of them. That of a VCARD
@@ -291,7 +282,7 @@ class RedisVectorStore(RemoteVectorStore):
                 count += int(self._send("EVAL", _DELETE_UNCHANGED, 1, key, *unchanged))
         return count
 
-    def _user_key(self, key: Key) -> bytes:
+    def _user_key(self, key: base.Key) -> bytes:
         """Return the key of a user; the length of the app's name makes it unique."""
         app, user = (name.encode() for name in key)
         return b"%s:%d:%s:%s" % (self._prefix.encode(), len(app), app, user)
@@ -313,9 +304,9 @@ class RedisVectorStore(RemoteVectorStore):
         except (ValueError, AttributeError, OSError):
             # What the client raises where a thread has closed another's connection.
             if self._closed:
-                raise closed_error() from None
+                raise base.closed_error() from None
             msg = "the connection to the server ended in the middle of a call"
-            raise StorageError(msg) from None
+            raise errors.StorageError(msg) from None
         finally:
             if self._closed:
                 self._disconnect()

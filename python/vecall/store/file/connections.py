@@ -14,27 +14,13 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
+from vecall import errors
 from vecall.clock import ExpiryClock
 from vecall.concurrency.time_slices import watched
-from vecall.errors import (
-    BusyError,
-    CorruptFileError,
-    IncompatibleFileError,
-    StorageError,
-    StorageFullError,
-    VecallError,
-)
+from vecall.store import transaction
 from vecall.store.file.counters import TIDY, count_added, read_added
 from vecall.store.names import HIDDEN_APP, hidden_user, require_absent, require_hidden
 from vecall.store.rows import Added, names_checksum
-from vecall.store.transaction import (
-    LoggedChange,
-    PartitionEntry,
-    ReadsAhead,
-    enter,
-    insert_many,
-    leave,
-)
 from vecall.store.values import NO_VALUE
 from vecall.system import resolved
 
@@ -51,25 +37,28 @@ _OF_VALUES = (
     ArithmeticError,
     RecursionError,
 )
-_BUSY = (BusyError, "another process held the file's lock for too long")
-_DAMAGED = (CorruptFileError, "the file is damaged: SQLite found a malformed page")
-_BY_CODE: dict[int, tuple[type[VecallError], str]] = {
+_BUSY = (errors.BusyError, "another process held the file's lock for too long")
+_DAMAGED = (
+    errors.CorruptFileError,
+    "the file is damaged: SQLite found a malformed page",
+)
+_BY_CODE: dict[int, tuple[type[errors.VecallError], str]] = {
     5: _BUSY,
     6: _BUSY,
     11: _DAMAGED,
-    13: (StorageFullError, "the disk is full; nothing was written"),
-    26: (IncompatibleFileError, "path: the file is not a SQLite database"),
+    13: (errors.StorageFullError, "the disk is full; nothing was written"),
+    26: (errors.IncompatibleFileError, "path: the file is not a SQLite database"),
 }
 
 
-def as_vecall_error(error: sqlite3.Error) -> VecallError:
+def as_vecall_error(error: sqlite3.Error) -> errors.VecallError:
     """Return the vecall error that corresponds to an SQLite error."""
     # Python's own errors, such as "closed database", have no code.
     known = _BY_CODE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
     if known is None:
         # SQLite's message names tables and files but never values.
         said = str(error) or type(error).__name__
-        return StorageError(f"the file cannot be read or written: {said}")
+        return errors.StorageError(f"the file cannot be read or written: {said}")
     kind, message = known
     return kind(message)
 
@@ -81,20 +70,20 @@ def is_io_error(error: sqlite3.Error) -> bool:
 
 def as_typed(error: BaseException) -> BaseException:
     """Return the vecall error for an error about the file; other errors unchanged."""
-    if isinstance(error, VecallError):
+    if isinstance(error, errors.VecallError):
         return error
     if isinstance(error, sqlite3.Error):
         return as_vecall_error(error)
     if isinstance(error, MemoryError):
         # A damaged length is a request for that many bytes.
         msg = "the file is damaged, or this machine has too little memory for it"
-        return StorageError(msg)
+        return errors.StorageError(msg)
     if isinstance(error, UnicodeDecodeError):
         # A text in the file, or SQLite's message that quotes one, is not UTF-8.
-        return CorruptFileError(_DAMAGED[1])
+        return errors.CorruptFileError(_DAMAGED[1])
     if isinstance(error, _OF_VALUES):
         # Arguments of callers were checked before, so the value is in the file.
-        typed = CorruptFileError(NO_VALUE)
+        typed = errors.CorruptFileError(NO_VALUE)
         typed.__cause__ = error
         return typed
     return error
@@ -133,10 +122,10 @@ _FIND = (
     "SELECT id, seq, live, bytes, coalesce(head, 0), app, user FROM part "
     "WHERE id = (SELECT id FROM part WHERE app = ? AND user = ?)"
 )
-_MISSING = PartitionEntry(0, 0, 0, 0)
+_MISSING = transaction.PartitionEntry(0, 0, 0, 0)
 
 
-@enter.register
+@transaction.enter.register
 def _enter_partition(
     connection: sqlite3.Connection,
     app: str,
@@ -144,22 +133,24 @@ def _enter_partition(
     *,
     create: bool,
     now: float,
-    ahead: ReadsAhead | None = None,  # noqa: ARG001
-) -> PartitionEntry:
+    ahead: transaction.ReadsAhead | None = None,  # noqa: ARG001
+) -> transaction.PartitionEntry:
     row = connection.execute(_FIND, (app, user)).fetchone()
     if row is not None:
         if row[5:] != (app, user):
             require_hidden(connection, row[5:], app, user)
-        return PartitionEntry(*row[:5])
+        return transaction.PartitionEntry(*row[:5])
     require_absent(connection, app, user)
     hidden = hidden_user(connection, app, user)
     row = connection.execute(_FIND, (HIDDEN_APP, hidden)).fetchone()
     if row is not None:
-        return PartitionEntry(*row[:5])._replace(is_hidden=True)
+        return transaction.PartitionEntry(*row[:5])._replace(is_hidden=True)
     if not create:
         return _MISSING
     connection.execute(_CREATE, (app, user, now))
-    entry = PartitionEntry(*connection.execute(_FIND, (app, user)).fetchone()[:5])
+    entry = transaction.PartitionEntry(
+        *connection.execute(_FIND, (app, user)).fetchone()[:5]
+    )
     connection.execute(
         "UPDATE part SET crc = ? WHERE id = ?",
         (names_checksum(entry.id, app, user), entry.id),
@@ -178,12 +169,12 @@ INSERT INTO part (id, app, user, created_at, n, aged, held, bare, ses, docs, gon
 """
 
 
-@leave.register
+@transaction.leave.register
 def _leave_partition(
     connection: sqlite3.Connection,
     part: int,
     seq: int,
-    changes: Sequence[LoggedChange],
+    changes: Sequence[transaction.LoggedChange],
     live: int,  # noqa: ARG001
     nbytes: int,  # noqa: ARG001
     added: Added | None,
@@ -192,9 +183,11 @@ def _leave_partition(
     # Caches have states between transactions, so the changes before need none.
     if changes:
         if len(changes) > 1:
-            insert_many(connection, "chg (part, seq, rid, op)", changes[:-1])
+            transaction.insert_many(
+                connection, "chg (part, seq, rid, op)", changes[:-1]
+            )
         last = [(*changes[-1], head)]
-        insert_many(connection, "chg (part, seq, rid, op, head)", last)
+        transaction.insert_many(connection, "chg (part, seq, rid, op, head)", last)
     else:
         log = "UPDATE chg SET head = ? WHERE part = ? AND seq = ?"
         connection.execute(log, (head, part, seq))
@@ -349,7 +342,9 @@ class ForeignFile(AbstractContextManager["ForeignFile"]):
             self._db.row_factory = sqlite3.Row
             self._db.execute("PRAGMA trusted_schema = OFF")
         except sqlite3.Error as error:
-            raise StorageError("path: the SQLite file cannot be opened") from error
+            raise errors.StorageError(
+                "path: the SQLite file cannot be opened"
+            ) from error
         try:
             named = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
             self.columns = {
@@ -389,8 +384,10 @@ class ForeignFile(AbstractContextManager["ForeignFile"]):
         try:
             for number, row in enumerate(self._execute(sql), 1):  # noqa: B007
                 yield dict(row)
-        except CorruptFileError as error:
-            raise CorruptFileError(f"after row {number} of a table: {error}") from error
+        except errors.CorruptFileError as error:
+            raise errors.CorruptFileError(
+                f"after row {number} of a table: {error}"
+            ) from error
 
     def _columns_of(self, table: str) -> Iterator[Any]:
         return self._execute(f"PRAGMA table_info({_quoted(table)})")
@@ -401,9 +398,9 @@ class ForeignFile(AbstractContextManager["ForeignFile"]):
         except sqlite3.DatabaseError as error:
             if "locked" in str(error):
                 msg = "path: another process is writing the SQLite file"
-                raise BusyError(msg) from error
+                raise errors.BusyError(msg) from error
             msg = "path: the SQLite file is damaged, or is none"
-            raise CorruptFileError(msg) from error
+            raise errors.CorruptFileError(msg) from error
 
 
 def _quoted(name: str) -> str:

@@ -17,17 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NoReturn, TypeVar
 
+from vecall import errors
 from vecall.clock import Clock, ClockCheckpoint, ExpiryClock
 from vecall.concurrency.executor import free_frames
-from vecall.errors import (
-    BusyError,
-    ClosedError,
-    CorruptFileError,
-    IncompatibleFileError,
-    ReadOnlyError,
-    StorageError,
-    StorageFullError,
-)
 from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import (
     BUSY_TIMEOUT_MS,
@@ -130,7 +122,7 @@ class Database:
         self._frozen = False
         try:
             self._open_connections()
-        except (StorageFullError, StorageError):
+        except (errors.StorageFullError, errors.StorageError):
             # Reading a WAL that was left behind needs a little disk space.
             if self.reserve is None or not self.reserve.release():
                 raise
@@ -212,7 +204,7 @@ class Database:
                     pass
                 if found != self._file:
                     # SQLite goes on with the old file; what it writes there is lost.
-                    raise StorageError(_REPLACED)
+                    raise errors.StorageError(_REPLACED)
             with begun(connection, self.expiry_clock):
                 yield connection
             if file_bytes(self._wal) > _MAX_WAL_BYTES:
@@ -382,7 +374,7 @@ class Database:
 
     def _require_open(self) -> None:
         if self._closed:
-            raise ClosedError("the memory service is closed")
+            raise errors.ClosedError("the memory service is closed")
 
     def _usable_connection(self, channel: LockedConnection) -> sqlite3.Connection:
         if channel.broken or self._closed:
@@ -479,7 +471,7 @@ class UnwritableDatabase(Database):
 
     def _prepare_file(self, version: int) -> None:
         if version < schema.NEWEST:
-            raise IncompatibleFileError(
+            raise errors.IncompatibleFileError(
                 f"path: the file has schema {version} and cannot be brought to schema "
                 f"{schema.NEWEST} where it cannot be written; open it once where it can"
             )
@@ -495,7 +487,7 @@ class UnwritableDatabase(Database):
 
     def exclusive(self) -> NoReturn:
         """Refuse to write."""
-        raise ReadOnlyError("path: the file or its folder cannot be written")
+        raise errors.ReadOnlyError("path: the file or its folder cannot be written")
 
     @contextmanager
     def reader_connection(self) -> Iterator[sqlite3.Connection]:
@@ -505,7 +497,7 @@ class UnwritableDatabase(Database):
         with super().reader_connection() as connection:
             yield connection
         if before is not None and _stat_values(self.path) != before:
-            raise BusyError("the file changed while it was read; try again")
+            raise errors.BusyError("the file changed while it was read; try again")
 
     def peek(self, read: Callable[..., T], *values: str) -> T:
         """Return what one statement reads; BusyError if the file changed each time."""
@@ -518,13 +510,13 @@ class UnwritableDatabase(Database):
                 self._peeked = state
                 try:
                     found = super().peek(read, *values)
-                except CorruptFileError:
+                except errors.CorruptFileError:
                     if state is None or _stat_values(self.path) == state:
                         raise
                     continue  # pages of two states
                 if state is None or _stat_values(self.path) == state:
                     return found
-        raise BusyError("the file changed faster than it could be read")
+        raise errors.BusyError("the file changed faster than it could be read")
 
     def has_room(self, size: int) -> bool:  # noqa: ARG002
         """Return False: nothing is ever added."""
@@ -537,12 +529,14 @@ def _stat_values(path: Path) -> _State:
     if log.exists() and path.with_name(path.name + "-shm").exists():
         return None
     if file_bytes(log):
-        raise StorageError(
+        raise errors.StorageError(
             "path: the log of the file has changes that cannot be read where nothing "
             "can be written; open and close the file once where it can be written"
         )
     try:
         about = path.stat()
     except OSError as error:
-        raise StorageError(f"path: the file cannot be read: {error.strerror}") from None
+        raise errors.StorageError(
+            f"path: the file cannot be read: {error.strerror}"
+        ) from None
     return (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)

@@ -15,14 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from vecall.errors import (
-    BusyError,
-    ConfigError,
-    IncompatibleFileError,
-    StorageError,
-    StorageFullError,
-    VecallError,
-)
+from vecall import errors
 from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import (
     as_vecall_error,
@@ -147,14 +140,16 @@ def _empty_log(connection: sqlite3.Connection) -> None:
         if not busy:
             return
         if time.monotonic() > deadline:
-            raise BusyError("other readers held an old state of the file; purge again")
+            raise errors.BusyError(
+                "other readers held an old state of the file; purge again"
+            )
         time.sleep(_PAUSE_S)
 
 
 def _require_room(folder: Path, size: int) -> None:
     if filesystem.free_bytes(folder) < size:
         msg = f"the disk has no room for {size} bytes more; nothing was written"
-        raise StorageFullError(msg)
+        raise errors.StorageFullError(msg)
 
 
 # Keeps the newest backups of a file, and puts a backup in the place of a file.
@@ -193,7 +188,7 @@ def keep_backups(
         VecallError: Of `copy` or `check`; the older backups are kept.
     """
     if keep < 1:
-        raise ConfigError("keep: must be at least 1")
+        raise errors.ConfigError("keep: must be at least 1")
     filesystem.require_plain(path)
     with storage_errors, closing(connect_to_read(path)) as connection:
         _require_memories(connection)
@@ -224,7 +219,9 @@ def _timestamp() -> str:
 
 def _require_memories(connection: sqlite3.Connection) -> None:
     if not schema.check_origin(connection):
-        raise IncompatibleFileError("path: the file is empty; it has no memories")
+        raise errors.IncompatibleFileError(
+            "path: the file is empty; it has no memories"
+        )
 
 
 def _remove(path: Path) -> bool:
@@ -262,13 +259,13 @@ def restore_backup(
         VecallError: Of `check`; nothing changed.
     """
     if not backup.exists():
-        raise ConfigError("backup: there is no such file")
+        raise errors.ConfigError("backup: there is no such file")
     target = filesystem.with_resolved_folder(target)
     if target.exists():
         if backup.samefile(target):
-            raise ConfigError("target: is the backup itself")
+            raise errors.ConfigError("target: is the backup itself")
         if not replacing:
-            raise ConfigError("target: exists; with --replace it is kept aside")
+            raise errors.ConfigError("target: exists; with --replace it is kept aside")
         _drop_second_names(target)
         filesystem.require_plain(target)
     else:
@@ -304,7 +301,7 @@ def _rename_over(passing: Path, target: Path) -> Path | None:
             replace(passing, target)
         except OSError as error:
             msg = f"target: cannot be replaced: {error.strerror}"
-            raise StorageError(msg) from error
+            raise errors.StorageError(msg) from error
     filesystem.SnapshotFolder(target).clear()
     sync_folder(target.parent)
     return aside
@@ -314,7 +311,7 @@ def _rename_over(passing: Path, target: Path) -> Path | None:
 def _kept_closed(path: Path) -> Iterator[None]:
     """Write the log of a file into it, and keep others from opening it in the block."""
     if filesystem.is_locked_here(path):
-        raise BusyError(_IN_USE)
+        raise errors.BusyError(_IN_USE)
     with _sqlite_lock(path) as file:
         head = os.read(file, 20)
     if head.startswith(b"SQLite format 3\0") and head.endswith(b"\2\2"):
@@ -322,8 +319,8 @@ def _kept_closed(path: Path) -> Iterator[None]:
             with closing(connect(path)) as connection:
                 connection.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as error:
-            if isinstance(as_vecall_error(error), BusyError):
-                raise BusyError(_IN_USE) from error
+            if isinstance(as_vecall_error(error), errors.BusyError):
+                raise errors.BusyError(_IN_USE) from error
     with _sqlite_lock(path):
         yield
 
@@ -334,7 +331,7 @@ def _sqlite_lock(path: Path) -> Iterator[int]:
     file = open_private(path, os.O_RDWR)
     try:
         if not lock_byte(file, _SHARED_BYTE):
-            raise BusyError(_IN_USE)
+            raise errors.BusyError(_IN_USE)
         yield file
     finally:
         os.close(file)
@@ -344,7 +341,7 @@ def _drop_second_names(target: Path) -> None:
     """Remove the second name of a file that a killed restore has given it."""
     for other in target.parent.iterdir():
         if other.name.startswith(f"{target.name}.before-"):
-            with suppress(VecallError, OSError):
+            with suppress(errors.VecallError, OSError):
                 if other.samefile(target):
                     other.unlink()
 

@@ -11,15 +11,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vecall import errors
 from vecall.clock import DAY_S, Clock, ExpiryClock
-from vecall.errors import (
-    BusyError,
-    CorruptFileError,
-    InvalidArgumentError,
-    StorageError,
-    StorageFullError,
-    VecallError,
-)
 from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import connect_to_read
 from vecall.store.file.database import Database, save_checkpoint
@@ -63,7 +56,7 @@ def recover(path: Path, target: Path) -> Salvage:
         with suppress(sqlite3.Error, ValueError):
             schema.require_plain_tables(connection)
         model = None
-        with suppress(sqlite3.Error, ValueError, CorruptFileError):
+        with suppress(sqlite3.Error, ValueError, errors.CorruptFileError):
             model = active_model(connection)
         _shadow_unreadable(connection)
         rids, item_rids = _row_numbers(connection), _item_numbers(connection)
@@ -175,11 +168,11 @@ def _item_numbers(connection: sqlite3.Connection) -> set[int]:
 def _item_lines(connection: sqlite3.Connection, rids: Iterable[int]) -> Iterator[_Line]:
     """Yield the items that can be read."""
     for rid in sorted(rids):
-        with suppress(sqlite3.Error, VecallError, ValueError, TypeError):
+        with suppress(sqlite3.Error, errors.VecallError, ValueError, TypeError):
             for row in items_by_number(connection, rid >> 32, [rid]):
                 values: dict[str, Any] = row._asdict()
                 vecs = values.pop("vecs")
-                with suppress(sqlite3.Error, VecallError):
+                with suppress(sqlite3.Error, errors.VecallError):
                     state = state_of(connection, rid >> 32)
                     values["vecs"] = checked_vectors(rid, vecs, state.dim)
                     values |= {"dim": state.dim, "embedder": state.embedder}
@@ -191,7 +184,7 @@ def _memory_lines(
 ) -> Iterator[_Line]:
     """Yield the memories that can be read, with the vectors of a model."""
     for rid in rids:
-        with suppress(sqlite3.Error, VecallError, ValueError, TypeError):
+        with suppress(sqlite3.Error, errors.VecallError, ValueError, TypeError):
             for stored in load_rows(connection, [rid], any_state=True):
                 values = exported_memory(connection, stored)
                 if stored.vec is not None and stored.model == model:
@@ -207,13 +200,13 @@ def _write_lines(
     try:
         with database.write_transaction() as connection:
             memories = len(job.run(connection).ids)
-    except (BusyError, StorageError, StorageFullError):
+    except (errors.BusyError, errors.StorageError, errors.StorageFullError):
         raise
-    except VecallError as error:
+    except errors.VecallError as error:
         if len(lines) > 1:
             counts = [_write_lines(database, app, user, [e], model) for e in lines]
             return sum(n for n, _ in counts), sum(n for _, n in counts)
-        if isinstance(error, CorruptFileError | InvalidArgumentError):
+        if isinstance(error, errors.CorruptFileError | errors.InvalidArgumentError):
             return 0, 0
         raise
     return memories, job.items

@@ -14,6 +14,7 @@ from typing import Any
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ConflictError, CorruptFileError, NotFoundError, VecallError
 from vecall.filters.rights import FULL, Rights
+from vecall.store import transaction
 from vecall.store.names import (
     forms_of,
     is_hidden,
@@ -37,29 +38,8 @@ from vecall.store.rows import (
     text_hash,
     was_overwritten,
 )
-from vecall.store.transaction import (
-    ReadsAhead,
-    Statement,
-    Transaction,
-    given_rows,
-    in_statements,
-    insert_many,
-    read_ahead,
-    require_active,
-    select_in,
-)
-from vecall.store.writes import history
+from vecall.store.writes import history, partition_writer
 from vecall.store.writes.delete import delete_other_turns, delete_stale_passages
-from vecall.store.writes.partition_writer import (
-    NEXT_VECTORS,
-    PartitionWriter,
-    UserJob,
-    Waits,
-    archive,
-    rewrite_positions,
-    rows_to_fold,
-    supersede,
-)
 from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.sessions import LAST_POSITION, Positions, mark_turns_done
 
@@ -79,7 +59,10 @@ class IdempotencyRecord:
     """One user's key and the memories of its call."""
 
     def __init__(
-        self, partition: PartitionWriter, key: str, drafts: Sequence[Draft]
+        self,
+        partition: partition_writer.PartitionWriter,
+        key: str,
+        drafts: Sequence[Draft],
     ) -> None:
         """Take a call inside its transaction."""
         self._partition = partition
@@ -131,7 +114,7 @@ class IdempotencyRecord:
 
 
 def find_call(
-    connection: Transaction, part: int, key: str, keys: Sequence[bytes]
+    connection: transaction.Transaction, part: int, key: str, keys: Sequence[bytes]
 ) -> tuple[bytes, str] | None:
     """Return the hash and the ids of a call with a key; None if it is unknown."""
     for form in forms_of(connection, part, [key], keys):
@@ -143,8 +126,12 @@ def find_call(
 
 
 def _reads_of_ids(
-    connection: Transaction, part: int, key: str | None, ids: Sequence[str], query: str
-) -> Iterator[Statement]:
+    connection: transaction.Transaction,
+    part: int,
+    key: str | None,
+    ids: Sequence[str],
+    query: str,
+) -> Iterator[transaction.Statement]:
     """Yield what is read of a key and of ids, if no purge has hidden an id.
 
     The query is that of the memories, without the ids at its end.
@@ -153,11 +140,11 @@ def _reads_of_ids(
         yield keys_statement(part)
         yield _OF_KEY, (part, key)
     yield from tombstone_reads(connection, part, ids)
-    yield from in_statements(connection, query, [part], ids)
+    yield from transaction.in_statements(connection, query, [part], ids)
     yield history.ANY_CORRECTED, (part,)
 
 
-def drop_digests(connection: Transaction) -> None:
+def drop_digests(connection: transaction.Transaction) -> None:
     """Delete the digests of texts from all keys, and keep the ids.
 
     A repeat of such a call is still recognised, by its ids. Proposals to forget are
@@ -186,7 +173,7 @@ _ROW_BYTES = 500  # of a row besides its text and vector, with indexes and log
 
 
 @dataclass(slots=True)
-class AddMemories(UserJob):
+class AddMemories(partition_writer.UserJob):
     """Adds the memories of one call to one user, atomically."""
 
     drafts: Sequence[Draft]  # the memories; of those with equal ids, the last wins
@@ -227,18 +214,18 @@ class AddMemories(UserJob):
     edited: Row | None = None
     folded: int = 0  # set by `run`: how many memories it archived for `fold`
 
-    def run(self, connection: Transaction) -> Change:
+    def run(self, connection: transaction.Transaction) -> Change:
         """Do it inside a transaction.
 
         ForgottenKeyError: `answered` is set, and the key is unknown. ConflictError:
         `absent` or `version` does not hold.
         """
         reads = partial(self._first_reads, connection)
-        ahead = ReadsAhead(reads, self.likely_part)
-        partition = PartitionWriter(
+        ahead = transaction.ReadsAhead(reads, self.likely_part)
+        partition = partition_writer.PartitionWriter(
             connection, self.app, self.user, create=True, ahead=ahead
         )
-        require_active(connection, self.model)
+        transaction.require_active(connection, self.model)
         record = None
         if self.key is not None:
             record = IdempotencyRecord(partition, self.key, self.drafts)
@@ -250,7 +237,9 @@ class AddMemories(UserJob):
             return partition.changed(ids=ids)
         if self.answered:
             raise ForgottenKeyError
-        folded = rows_to_fold(partition, self.fold) if self.fold else []
+        folded = (
+            partition_writer.rows_to_fold(partition, self.fold) if self.fold else []
+        )
         if folded is None:
             return partition.changed()
         drafts = dict(zip(map(_ID, self.drafts), self.drafts, strict=True))
@@ -275,27 +264,35 @@ class AddMemories(UserJob):
         places, written = None, list[RowWithVector]()
         if turns := list(filter(_IS_ORDERED, drafts.values())):
             places = Positions(partition, turns, {**stored, **hidden.same})
-            written = rewrite_positions(partition, places.moved, hidden.same)
+            written = partition_writer.rewrite_positions(
+                partition, places.moved, hidden.same
+            )
         news = drafts
         if outdated:
             news = {id_: drafts[id_] for id_ in drafts if id_ not in outdated}
         stored |= hidden.replaced
         put = self._write_drafts(partition, news, stored, places, hidden.replaced)
         removed += self._replace_older(partition, put, folded, written)
-        less = Waits() if self.done is None else mark_turns_done(partition, *self.done)
+        less = (
+            partition_writer.Waits()
+            if self.done is None
+            else mark_turns_done(partition, *self.done)
+        )
         if self.bounds is not None:
             removed += evict(partition, self.bounds, written, less)
         if record is not None:
             record.store(list(drafts))
         return partition.changed(written, removed, list(drafts))
 
-    def _first_reads(self, connection: Transaction, part: int) -> Iterator[Statement]:
+    def _first_reads(
+        self, connection: transaction.Transaction, part: int
+    ) -> Iterator[transaction.Statement]:
         """Yield what an ordinary call reads before it writes."""
         ids = list(dict.fromkeys(draft.id for draft in self.drafts))
         yield from _reads_of_ids(connection, part, self.key, ids, history.STORED)
         for draft in islice(filter(_IS_ORDERED, self.drafts), 1):
             yield LAST_POSITION, (part, draft.session)
-        yield NEXT_VECTORS, ()
+        yield partition_writer.NEXT_VECTORS, ()
 
     @property
     def estimated_bytes(self) -> int:
@@ -306,7 +303,9 @@ class AddMemories(UserJob):
         return size
 
     def _check_versions(
-        self, partition: PartitionWriter, stored: dict[str, history.ExistingRow]
+        self,
+        partition: partition_writer.PartitionWriter,
+        stored: dict[str, history.ExistingRow],
     ) -> None:
         """Raise ConflictError unless the memories are as the caller last saw them."""
         now = partition.expiry_now
@@ -318,7 +317,9 @@ class AddMemories(UserJob):
             msg = "if_version: the memory was changed since then; read it again"
             raise ConflictError(msg)
 
-    def _explain_repeat(self, partition: PartitionWriter, ids: Sequence[str]) -> None:
+    def _explain_repeat(
+        self, partition: partition_writer.PartitionWriter, ids: Sequence[str]
+    ) -> None:
         """Set `left_out` of a repeated call to what the first call left out."""
         missing = {draft.id for draft in self.drafts} - set(ids)
         self.left_out = dict.fromkeys(missing, "expired")
@@ -327,7 +328,7 @@ class AddMemories(UserJob):
 
     def _leave_out_outdated(
         self,
-        partition: PartitionWriter,
+        partition: partition_writer.PartitionWriter,
         drafts: dict[str, Draft],
         stored: dict[str, history.ExistingRow],
     ) -> set[str]:
@@ -355,7 +356,7 @@ class AddMemories(UserJob):
         }
 
     def _remove_others(
-        self, partition: PartitionWriter, changed: set[str]
+        self, partition: partition_writer.PartitionWriter, changed: set[str]
     ) -> list[int]:
         """Delete old passages of changed turns, and others of a replaced session."""
         ids = {draft.id for draft in self.drafts}
@@ -366,7 +367,7 @@ class AddMemories(UserJob):
 
     def _replace_older(
         self,
-        partition: PartitionWriter,
+        partition: partition_writer.PartitionWriter,
         put: Sequence[tuple[Draft, RowWithVector]],
         folded: Sequence[int],
         written: list[RowWithVector],
@@ -385,15 +386,15 @@ class AddMemories(UserJob):
                 older = (draft.supersedes, *draft.also_supersedes)
                 newer |= dict.fromkeys(older, draft.id)
         if newer:
-            removed += supersede(partition, newer, self.rights)
+            removed += partition_writer.supersede(partition, newer, self.rights)
         if folded and found:
-            removed += archive(partition, folded, "folded", found)
+            removed += partition_writer.archive(partition, folded, "folded", found)
             self.folded = len(folded)
         return removed
 
     def _write_drafts(
         self,
-        partition: PartitionWriter,
+        partition: partition_writer.PartitionWriter,
         drafts: dict[str, Draft],
         stored: dict[str, history.ExistingRow],
         places: Positions | None,
@@ -433,12 +434,12 @@ class AddMemories(UserJob):
             elif self.edit:
                 self.edited = known.row
         columns = f"mem ({COLUMNS}, {history.REST}, state)"
-        insert_many(partition.connection, columns, inserts)
+        transaction.insert_many(partition.connection, columns, inserts)
         return put
 
     def _insert_row(
         self,
-        partition: PartitionWriter,
+        partition: partition_writer.PartitionWriter,
         draft: Draft,
         pos: float | None,
         inserts: list[tuple[Any, ...]],
@@ -458,7 +459,7 @@ class AddMemories(UserJob):
 
     def _update_row(
         self,
-        partition: PartitionWriter,
+        partition: partition_writer.PartitionWriter,
         draft: Draft,
         old: history.ExistingRow,
         pos: float | None,
@@ -540,7 +541,7 @@ SELECT hash, author, (
 
 
 def lookup_existing(
-    connection: Transaction, asked: DraftLookup, now: float
+    connection: transaction.Transaction, asked: DraftLookup, now: float
 ) -> ExistingMemories | None:
     """Return what the file has on record about the ids and texts of drafts.
 
@@ -549,12 +550,14 @@ def lookup_existing(
     part = part_of(connection, asked.app, asked.user)
     if part is None:
         return ExistingMemories()
-    asks_all = read_ahead(connection, lambda: first_reads(connection, asked, part))
+    asks_all = transaction.read_ahead(
+        connection, lambda: first_reads(connection, asked, part)
+    )
     return existing_in(connection, part, asked, now, asks_all=asks_all)
 
 
 def existing_in(
-    connection: Transaction,
+    connection: transaction.Transaction,
     part: int,
     asked: DraftLookup,
     now: float,
@@ -572,7 +575,7 @@ def existing_in(
         return None
     for id_, _, why in tombstones(connection, part, ids, keys):
         (known.deleted if why is None else known.let_go).add(id_)
-    for id_, text, author, embedded, expires_at in select_in(
+    for id_, text, author, embedded, expires_at in transaction.select_in(
         connection, _OF_IDS, [part], ids
     ):
         if embedded:
@@ -591,26 +594,26 @@ def existing_in(
 
 
 def first_reads(
-    connection: Transaction, asked: DraftLookup, part: int
-) -> Iterator[Statement]:
+    connection: transaction.Transaction, asked: DraftLookup, part: int
+) -> Iterator[transaction.Statement]:
     """Yield what `lookup_existing` reads if the ids and texts are new."""
     yield from _reads_of_ids(connection, part, asked.key, asked.ids, _OF_IDS)
     yield from _same_texts(connection, part, asked.texts)
 
 
 def _same_texts(
-    connection: Transaction, part: int, said: Iterable[Said]
-) -> Iterator[Statement]:
+    connection: transaction.Transaction, part: int, said: Iterable[Said]
+) -> Iterator[transaction.Statement]:
     """Yield the statements that find memories of the same texts and authors."""
     wanted = list(dict.fromkeys(said))
     for start in range(0, len(wanted), _AT_ONCE):
         some = wanted[start : start + _AT_ONCE]
-        rows, values = given_rows(connection, "said (hash, author)", some)
+        rows, values = transaction.given_rows(connection, "said (hash, author)", some)
         yield f"{rows} {_SAME_TEXT}", (*values, part, _LOOKED_AT)
 
 
 def vectors_of(
-    connection: Transaction, part: int, said: Iterable[Said], model: int
+    connection: transaction.Transaction, part: int, said: Iterable[Said], model: int
 ) -> dict[Said, bytes]:
     """Return the vectors of a model that a partition has for equal texts.
 
@@ -621,7 +624,7 @@ def vectors_of(
 
 
 def _rows_with_texts(
-    connection: Transaction, part: int, said: Iterable[Said]
+    connection: transaction.Transaction, part: int, said: Iterable[Said]
 ) -> dict[Said, int | None]:
     """Return for each text the number of a row that has it, with a vector."""
     rows: dict[Said, int | None] = {}
@@ -632,7 +635,7 @@ def _rows_with_texts(
 
 
 def _vectors_of_rows(
-    connection: Transaction, found: Iterable[int | None], model: int
+    connection: transaction.Transaction, found: Iterable[int | None], model: int
 ) -> dict[Said, bytes]:
     rids = [rid for rid in dict.fromkeys(found) if rid is not None]
     if not rids:

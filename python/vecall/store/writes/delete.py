@@ -36,19 +36,8 @@ from vecall.store.transaction import (
     select_in,
     visible,
 )
+from vecall.store.writes import partition_writer
 from vecall.store.writes.items import delete_expired_items, delete_items
-from vecall.store.writes.partition_writer import (
-    PartitionWriter,
-    State,
-    UserJob,
-    Waits,
-    add_waits,
-    archive,
-    forget_waits,
-    passages_among,
-    rewrite_rows,
-    with_passages,
-)
 from vecall.types import Filter
 
 # Proposals to delete memories, which take effect when confirmed.
@@ -60,7 +49,7 @@ _PREFIX = "\0forget:"  # no idempotency key of a caller has a NUL
 
 
 @dataclass(slots=True)
-class ProposeForget(UserJob):
+class ProposeForget(partition_writer.UserJob):
     """Stores a proposal to delete memories of one user."""
 
     shown: Mapping[str, str]  # the texts that the user is shown, by id
@@ -68,7 +57,7 @@ class ProposeForget(UserJob):
     token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
     estimated_bytes: int = 1_000
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
         part, now = partition.id, partition.expiry_now
         seen = {id_: text_hash(text).hex() for id_, text in self.shown.items()}
         query = "DELETE FROM idem WHERE part = ? AND hash IS NULL AND at < ?"
@@ -81,7 +70,10 @@ class ProposeForget(UserJob):
 
 
 def take_proposal(
-    partition: PartitionWriter, token: str, chosen: Sequence[str] | None, rights: Rights
+    partition: partition_writer.PartitionWriter,
+    token: str,
+    chosen: Sequence[str] | None,
+    rights: Rights,
 ) -> list[str]:
     """Remove a proposal of this user; return the ids that it deletes, or the chosen.
 
@@ -119,7 +111,7 @@ TO_DELETE = "rid, id, length(CAST(text AS BLOB)), state"
 
 
 @dataclass(slots=True)
-class DeleteMemories(UserJob):
+class DeleteMemories(partition_writer.UserJob):
     """Deletes memories of one user. Ignores unknown ids.
 
     The tombstones prevent a later ingest from storing the same ids, unless it uses
@@ -143,7 +135,7 @@ class DeleteMemories(UserJob):
     # the metadata of one that was updated since are checked again.
     passed: Mapping[str, float | None] | None = None
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
         """Do it in the user's partition; ConflictError if `version` does not hold."""
         if self.version is not None:
             ids, condition = self.ids or (), self._visible_condition
@@ -154,7 +146,7 @@ class DeleteMemories(UserJob):
         if self.token is not None:
             self.ids = take_proposal(partition, self.token, self.ids, self.rights)
         elif self.ids is not None:
-            self.ids = with_passages(partition, self.ids)
+            self.ids = partition_writer.with_passages(partition, self.ids)
         rows = list(self._find_rows(partition))
         rows += self._find_predecessors(partition, rows)
         removed = delete_rows(partition, rows)
@@ -178,7 +170,7 @@ class DeleteMemories(UserJob):
         return self.ids is None and self.filter in (None, Filter())
 
     def _find_predecessors(
-        self, partition: PartitionWriter, found: Sequence[RowToDelete]
+        self, partition: partition_writer.PartitionWriter, found: Sequence[RowToDelete]
     ) -> list[RowToDelete]:
         """The memories that `found` replaced, directly or transitively."""
         older: list[RowToDelete] = []
@@ -192,7 +184,7 @@ class DeleteMemories(UserJob):
             older += rows_to_delete(partition, by, self._visible_condition)
         return older
 
-    def _empty_buffers(self, partition: PartitionWriter) -> None:
+    def _empty_buffers(self, partition: partition_writer.PartitionWriter) -> None:
         """Drop the buffered turns if a whole session or user is deleted."""
         if not self._is_whole:
             return
@@ -206,7 +198,9 @@ class DeleteMemories(UserJob):
         execute(f"UPDATE told SET event = NULL WHERE {where}", values)
         execute(f"DELETE FROM trig WHERE {where}", values)
 
-    def _find_rows(self, partition: PartitionWriter) -> Iterator[RowToDelete]:
+    def _find_rows(
+        self, partition: partition_writer.PartitionWriter
+    ) -> Iterator[RowToDelete]:
         """Yield the memories that meet all conditions."""
         condition, values = filter_conditions(self.filter or Filter())
         condition = self._visible_condition + condition
@@ -237,7 +231,10 @@ def _named(rows: Iterable[RowToDelete], rights: Rights) -> list[str]:
 
 
 def rows_to_delete(
-    partition: PartitionWriter, ids: Collection[str], condition: str = "", *values: Any
+    partition: partition_writer.PartitionWriter,
+    ids: Collection[str],
+    condition: str = "",
+    *values: Any,
 ) -> list[RowToDelete]:
     """Return the rows of memories with some ids that meet an "AND ..."."""
     found = partition.select_memories(TO_DELETE, ids, condition, *values)
@@ -245,14 +242,19 @@ def rows_to_delete(
 
 
 def delete_memories(
-    partition: PartitionWriter, ids: Collection[str], rights: Rights = FULL
+    partition: partition_writer.PartitionWriter,
+    ids: Collection[str],
+    rights: Rights = FULL,
 ) -> list[int]:
     """Delete memories that a caller sees, without tombstones; return their rows."""
     return delete_rows(partition, rows_to_delete(partition, ids, visible(rights)))
 
 
 def delete_other_turns(
-    partition: PartitionWriter, session: str, ids: Collection[str], rights: Rights
+    partition: partition_writer.PartitionWriter,
+    session: str,
+    ids: Collection[str],
+    rights: Rights,
 ) -> list[int]:
     """Delete the turns of a session that a caller sees, but some; return their rows."""
     rows = partition.execute(
@@ -265,7 +267,7 @@ def delete_other_turns(
 
 
 def delete_stale_passages(
-    partition: PartitionWriter,
+    partition: partition_writer.PartitionWriter,
     turns: Collection[str],
     kept: Collection[str],
     rights: Rights = FULL,
@@ -276,12 +278,14 @@ def delete_stale_passages(
     """
     if not turns:
         return []
-    ids = with_passages(partition, list(turns))
+    ids = partition_writer.with_passages(partition, list(turns))
     stale = [id_ for id_ in ids if id_ not in kept and id_ not in turns]
     return delete_memories(partition, stale, rights)
 
 
-def delete_rows(partition: PartitionWriter, found: Sequence[RowToDelete]) -> list[int]:
+def delete_rows(
+    partition: partition_writer.PartitionWriter, found: Sequence[RowToDelete]
+) -> list[int]:
     """Delete memories and their history; return their rows."""
     for row in found:
         live = 1 if row.state == "live" else 0
@@ -297,7 +301,9 @@ def delete_rows(partition: PartitionWriter, found: Sequence[RowToDelete]) -> lis
 
 
 def write_tombstones(
-    partition: PartitionWriter, ids: Sequence[str], why: Why | None = None
+    partition: partition_writer.PartitionWriter,
+    ids: Sequence[str],
+    why: Why | None = None,
 ) -> None:
     """Record deletions, so that a later ingest does not store the memories again."""
     insert_many(
@@ -308,7 +314,9 @@ def write_tombstones(
     )
 
 
-def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
+def forget_waiting(
+    partition: partition_writer.PartitionWriter, ids: Sequence[str]
+) -> None:
     """Remove deleted turns from the buffers of sessions."""
     execute = partition.execute
     any_row = "SELECT 1 FROM told WHERE part = ? AND event IS NOT NULL LIMIT 1"
@@ -316,7 +324,7 @@ def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
         return
     every = "SELECT id FROM told WHERE part = ? AND event IS NOT NULL"
     waits = (id_ for (id_,) in execute(every, (partition.id,)).fetchall())
-    ids = list(dict.fromkeys([*ids, *passages_among(waits, ids)]))
+    ids = list(dict.fromkeys([*ids, *partition_writer.passages_among(waits, ids)]))
     query = f"{_WAITING} WHERE part = ? AND event IS NOT NULL AND id IN"
     waiting = select_in(partition.connection, query, [partition.id], ids)
     _wait_no_more(partition, list(waiting))
@@ -324,20 +332,25 @@ def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
     execute_in(partition.connection, query, [partition.id], ids)
 
 
-def _wait_no_more(partition: PartitionWriter, waiting: list[tuple[str, int]]) -> None:
+def _wait_no_more(
+    partition: partition_writer.PartitionWriter, waiting: list[tuple[str, int]]
+) -> None:
     """Mark buffered turns as seen, and subtract them from the buffered counts."""
     write_tombstones(partition, [id_ for id_, _ in waiting])
-    add_waits(partition, Waits(-len(waiting), -sum(size for _, size in waiting)))
+    partition_writer.add_waits(
+        partition,
+        partition_writer.Waits(-len(waiting), -sum(size for _, size in waiting)),
+    )
 
 
 @dataclass(slots=True)
-class ForgetUser(UserJob):
+class ForgetUser(partition_writer.UserJob):
     """Deletes a user's memories, tombstones and names, without any trace."""
 
     # The change does not name quarantined memories that the caller does not see.
     rights: Rights = FULL
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
         part = partition.id
         if not part:
             return partition.changed()
@@ -378,7 +391,7 @@ def due_users(connection: Transaction, now: float) -> list[tuple[str, str]]:
 
 
 @dataclass(slots=True)
-class Sweep(UserJob):
+class Sweep(partition_writer.UserJob):
     """Removes expired data of one user, in batches.
 
     Memories past their TTL are deleted; re-ingesting a session does not bring its turns
@@ -389,7 +402,7 @@ class Sweep(UserJob):
     # Maximum number of memories per job, so that other writers get their turn.
     most: int
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
         expired, removed = clear_away(partition, self.most)
         _delete_expired_revisions(partition)
         delete_expired_items(partition)
@@ -397,7 +410,7 @@ class Sweep(UserJob):
 
 
 def clear_away(
-    partition: PartitionWriter, most: int = -1
+    partition: partition_writer.PartitionWriter, most: int = -1
 ) -> tuple[list[str], list[int]]:
     """Delete memories past their TTL, and archive those past `valid_until`.
 
@@ -419,10 +432,12 @@ def clear_away(
         "AND part = ? AND state = 'live' LIMIT ?",
         own,
     ).fetchall()
-    return ids, removed + archive(partition, [rid for (rid,) in lapsed], "lapsed")
+    return ids, removed + partition_writer.archive(
+        partition, [rid for (rid,) in lapsed], "lapsed"
+    )
 
 
-def _delete_expired_revisions(partition: PartitionWriter) -> None:
+def _delete_expired_revisions(partition: partition_writer.PartitionWriter) -> None:
     execute = partition.execute
     over = "part = ? AND expires_at <= ?"
     own = (partition.id, partition.expiry_now)
@@ -471,7 +486,7 @@ def hide_what_is_gone(connection: Transaction, now: float) -> None:
         return hide(keys[part], name)
 
     _hide_ids(connection, hidden)
-    forget_waits(connection)
+    partition_writer.forget_waits(connection)
     for part, app, user in connection.execute(_EMPTY_USERS, (HIDDEN_APP,)).fetchall():
         _hide_user(connection, part, app, user, hidden)
     if is_counted(connection):  # and the names of apps without users
@@ -488,15 +503,17 @@ def _hide_links(connection: Transaction) -> None:
         "SELECT 1 FROM mem AS older WHERE older.part = mem.part "
         "AND older.id = mem.supersedes)"
     ).fetchall()
-    by_part: dict[int, dict[int, State]] = {}
+    by_part: dict[int, dict[int, partition_writer.State]] = {}
     for rid, state in found:
         by_part.setdefault(rid >> 32, {})[rid] = state
     for part, states in by_part.items():
         names = partition_names(connection, part)
         if names is None:
             continue
-        partition = PartitionWriter(connection, *names, create=False)
-        rewrite_rows(partition, states, lambda row: row._replace(supersedes=None))
+        partition = partition_writer.PartitionWriter(connection, *names, create=False)
+        partition_writer.rewrite_rows(
+            partition, states, lambda row: row._replace(supersedes=None)
+        )
         partition.finish()
 
 

@@ -32,19 +32,8 @@ from vecall.store.transaction import (
     set_fact,
     visible,
 )
+from vecall.store.writes import partition_writer
 from vecall.store.writes.delete import delete_memories, write_tombstones
-from vecall.store.writes.partition_writer import (
-    MemoriesJob,
-    PartitionWriter,
-    Reason,
-    State,
-    UserJob,
-    archive,
-    bring_back,
-    rewrite,
-    supersede,
-    with_passages,
-)
 from vecall.store.writes.quota import UserQuota, evict
 
 # Archives memories, restores them, and releases quarantined ones.
@@ -54,21 +43,23 @@ _ROW_BYTES = 200  # of a state change, with its log entry
 
 
 @dataclass(slots=True)
-class ArchiveMemories(MemoriesJob):
+class ArchiveMemories(partition_writer.MemoriesJob):
     """Archives live memories of one user: they are stored, but not found."""
 
-    why: Reason = "archived"
+    why: partition_writer.Reason = "archived"
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def _write(self, partition: PartitionWriter) -> Change:
-        ids = with_passages(partition, self.ids)
+    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
+        ids = partition_writer.with_passages(partition, self.ids)
         live = f" AND state = 'live'{visible(self.rights)}"
         rids = [rid for (rid,) in partition.select_memories("rid", ids, live)]
-        return partition.changed(removed=archive(partition, rids, self.why))
+        return partition.changed(
+            removed=partition_writer.archive(partition, rids, self.why)
+        )
 
 
 @dataclass(slots=True)
-class RestoreMemory(UserJob):
+class RestoreMemory(partition_writer.UserJob):
     """Makes an archived or quarantined memory of one user live again.
 
     If it is an archived summary, the memories that it summarizes are restored instead.
@@ -76,13 +67,15 @@ class RestoreMemory(UserJob):
 
     id: str
     bounds: UserQuota | None = None
-    state: State = "archived"  # the required state: "archived" or "quarantined"
+    state: partition_writer.State = (
+        "archived"  # the required state: "archived" or "quarantined"
+    )
     # The `updated_at` that the caller has seen, in seconds; None skips the check.
     seen: float | None = None
     estimated_bytes: int = _ROW_BYTES
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
         """Do it in the user's partition.
 
         NotFoundError: there is no such memory, or it has another state and is not a
@@ -96,11 +89,13 @@ class RestoreMemory(UserJob):
             msg = "updated_at: the memory was changed since then; read it again"
             raise ConflictError(msg)
         if self.state == "archived":  # a reviewer releases each passage that was read
-            ids = with_passages(partition, ids)
-        written = bring_back(partition, ids, self.state, self.rights)
+            ids = partition_writer.with_passages(partition, ids)
+        written = partition_writer.bring_back(partition, ids, self.state, self.rights)
         if not written and self.state == "archived" and not self._is_hidden(partition):
             folded = self._folded(partition)
-            written = bring_back(partition, folded, "archived", self.rights)
+            written = partition_writer.bring_back(
+                partition, folded, "archived", self.rights
+            )
             if written:  # the summary may be made again
                 removed = delete_memories(partition, [self.id])
                 write_tombstones(partition, [self.id], "evicted")
@@ -109,16 +104,16 @@ class RestoreMemory(UserJob):
             raise NotFoundError(msg)
         rows = [entry.row for entry in written]
         newer = {row.supersedes: row.id for row in rows if row.supersedes is not None}
-        removed += supersede(partition, newer, self.rights)
+        removed += partition_writer.supersede(partition, newer, self.rights)
         removed += evict(partition, self.bounds, written)
         return partition.changed(written, removed, [row.id for row in rows])
 
-    def _is_hidden(self, partition: PartitionWriter) -> bool:
+    def _is_hidden(self, partition: partition_writer.PartitionWriter) -> bool:
         """Whether the id is that of a memory that is hidden from the caller."""
         found = partition.select_memories("trust, state", [self.id])
         return any(not self.rights.sees(*each) for each in found)
 
-    def _folded(self, partition: PartitionWriter) -> list[str]:
+    def _folded(self, partition: partition_writer.PartitionWriter) -> list[str]:
         """The ids of the memories that the summary of this id replaced."""
         query = "SELECT id FROM replaced WHERE part = ? AND why = 'folded' AND by IN"
         forms = list(forms_of(partition.connection, partition.id, [self.id]))
@@ -127,7 +122,7 @@ class RestoreMemory(UserJob):
 
 
 @dataclass(slots=True)
-class MergeMemories(UserJob):
+class MergeMemories(partition_writer.UserJob):
     """Archives duplicates of a memory, which takes over their uses."""
 
     # Per group: the id of the memory that stays, and those of its duplicates.
@@ -137,7 +132,7 @@ class MergeMemories(UserJob):
     # Set by `run`: of each group the ids that it archived.
     merged: list[tuple[str, ...]] = field(default_factory=list)
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
         written, removed = [], []
         self.merged = [()] * len(self.groups)
         for at, (survivor, others) in enumerate(self.groups):
@@ -160,9 +155,9 @@ class MergeMemories(UserJob):
                 valid_until=_greatest([row.valid_until for row in rows], or_none=True),
                 updated_at=partition.after(stays.row.updated_at),
             )
-            written.append(rewrite(partition, stays, row))
+            written.append(partition_writer.rewrite(partition, stays, row))
             gone = [row.rid for row in rows if row.id != survivor]
-            removed += archive(partition, gone, "merged", survivor)
+            removed += partition_writer.archive(partition, gone, "merged", survivor)
             self.merged[at] = tuple(id_ for id_ in others if id_ in rids)
         return partition.changed(written, removed)
 
@@ -182,7 +177,7 @@ def _greatest(values: Sequence[float | None], *, or_none: bool = False) -> float
 
 
 @dataclass(slots=True)
-class RecordSnapshot(UserJob):
+class RecordSnapshot(partition_writer.UserJob):
     """Puts a new snapshot on record."""
 
     record: bytes  # its nonce and its digest
@@ -193,7 +188,7 @@ class RecordSnapshot(UserJob):
     # as new is on record.
     is_recorded: bool = False
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
         connection = partition.connection
         self.is_recorded = (
             partition.id == self.tag.part
@@ -287,7 +282,7 @@ _but_trust = attrgetter(*(name for name in COMPARED if name != "trust"))
 
 
 def values_of_rest(
-    partition: PartitionWriter,
+    partition: partition_writer.PartitionWriter,
     row: Row,
     draft: Draft,
     vec: bytes | None,
@@ -314,7 +309,7 @@ ANY_CORRECTED = "SELECT 1 FROM hist WHERE part = ? AND op = 'edit' LIMIT 1"
 
 
 def find_stored(
-    partition: PartitionWriter, ids: Sequence[str]
+    partition: partition_writer.PartitionWriter, ids: Sequence[str]
 ) -> dict[str, ExistingRow]:
     """Return the stored rows of drafts, by id."""
     found = select_in(partition.connection, STORED, [partition.id], ids)
@@ -420,7 +415,7 @@ def row_merged(
 
 
 def append_history(
-    partition: PartitionWriter,
+    partition: partition_writer.PartitionWriter,
     draft: Draft,
     old: ExistingRow,
     operation: str,
@@ -479,7 +474,7 @@ Away = Literal["deleted", "expired", "evicted", "taken"]  # why a draft is not s
 
 
 def leave_out_deleted(
-    partition: PartitionWriter,
+    partition: partition_writer.PartitionWriter,
     drafts: dict[str, Draft],
     keys: Sequence[bytes],
     restore: bool,
@@ -545,7 +540,7 @@ NOTHING_HIDDEN = HiddenRows({}, {}, [], [])
 
 
 def set_hidden_aside(
-    partition: PartitionWriter,
+    partition: partition_writer.PartitionWriter,
     drafts: dict[str, Draft],
     stored: dict[str, ExistingRow],
     rights: Rights,
@@ -582,7 +577,7 @@ def set_hidden_aside(
 
 
 def taken_ids(
-    partition: PartitionWriter, ids: Sequence[str], rights: Rights
+    partition: partition_writer.PartitionWriter, ids: Sequence[str], rights: Rights
 ) -> list[str]:
     """Return those of `ids` that memories below the caller's floor have."""
     if not rights.has_floor:

@@ -8,12 +8,7 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
 
-from vecall.errors import (
-    ConflictError,
-    DimensionError,
-    EmbeddingMismatchError,
-    LimitExceededError,
-)
+from vecall import errors
 from vecall.store.queries.item_reads import SELECT_ITEM, items_at, state_of
 from vecall.store.rows import Change
 from vecall.store.transaction import Transaction
@@ -161,7 +156,7 @@ class WriteItems(UserJob):
         """As `require_same_vectors`, if a vector is stored; else any will do."""
         try:
             return require_same_vectors(state, self.dim, self.embedder)
-        except (DimensionError, EmbeddingMismatchError):
+        except (errors.DimensionError, errors.EmbeddingMismatchError):
             query = "SELECT 1 FROM item WHERE part = ? AND vecs IS NOT NULL LIMIT 1"
             if connection.execute(query, (state.part,)).fetchone() is not None:
                 raise
@@ -178,7 +173,7 @@ def insert_item(
     """
     state = state._replace(seq=state.seq + len(row.pieces) + 1)
     if state.seq > _MAX_SEQ:
-        raise LimitExceededError("one user's items: at most 2^32 - 1 writes")
+        raise errors.LimitExceededError("one user's items: at most 2^32 - 1 writes")
     row = row._replace(rid=(partition.id << 32) | state.seq)
     first = row.rid - len(row.pieces)
     for at, piece in enumerate(row.pieces):
@@ -209,24 +204,24 @@ def require_same_vectors(state: ItemState, dim: int, embedder: str | None) -> It
     if not dim:
         return state
     if None not in (state.embedder, embedder) and state.embedder != embedder:
-        raise EmbeddingMismatchError(
+        raise errors.EmbeddingMismatchError(
             f"the items' vectors come from {state.embedder}, not from {embedder}; "
             "delete the items or use the same embedder"
         )
     if state.dim not in (0, dim):
         msg = f"vectors: expected {state.dim} numbers each, as in the user's items"
-        raise DimensionError(msg)
+        raise errors.DimensionError(msg)
     return state._replace(dim=dim, embedder=state.embedder or embedder)
 
 
 def _version_conflict(
     at: int, given: ItemPut | ItemDrop, version: int
-) -> ConflictError:
+) -> errors.ConflictError:
     there = "there is none" if not version else "it has another one"
     if given.if_version == 0 and isinstance(given, ItemPut):
         there = "it exists already"
     msg = f"operations[{at}].if_version: the item is not in that version: {there}"
-    return ConflictError(msg)
+    return errors.ConflictError(msg)
 
 
 @dataclass(slots=True)

@@ -16,18 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from vecall.errors import ConflictError, EmbeddingMismatchError
+from vecall.store import transaction
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import Change, Row, RowWithVector, checksum
-from vecall.store.transaction import (
-    EmbeddingModel,
-    Transaction,
-    active_model,
-    adopt,
-    checked_model,
-    fact,
-    require_active,
-    set_fact,
-)
 from vecall.store.writes.partition_writer import NO_USER, PartitionWriter, UserJob
 
 # Stores vectors for memories that were added before the file had a model.
@@ -42,7 +33,7 @@ class SetVectors(UserJob):
     model: int  # number of the embedding model
 
     def _write(self, partition: PartitionWriter) -> Change:
-        require_active(partition.connection, self.model)
+        transaction.require_active(partition.connection, self.model)
         now = _current_rows(partition.connection, self.rows)
         written = []
         for stored, vec in zip(self.rows, self.vectors, strict=True):
@@ -64,7 +55,10 @@ class SetVectors(UserJob):
 
 
 def _current_rows(
-    connection: Transaction, rows: Sequence[RowWithVector], *, any_state: bool = False
+    connection: transaction.Transaction,
+    rows: Sequence[RowWithVector],
+    *,
+    any_state: bool = False,
 ) -> dict[int, Row]:
     """Return the rows as they are now, by number."""
     rids = [stored.row.rid for stored in rows]
@@ -80,17 +74,19 @@ def embedded_part(row: Row) -> tuple[str | None, str]:
 _MOVED_AT_ONCE = 500
 
 
-def migrating_model(connection: Transaction) -> EmbeddingModel | None:
+def migrating_model(
+    connection: transaction.Transaction,
+) -> transaction.EmbeddingModel | None:
     """Return the model that the file is being migrated to, or None."""
     row = connection.execute(
         "SELECT name, dim, id, fingerprint FROM model WHERE state = 'migrating'"
     ).fetchone()
-    return None if row is None else checked_model(row)
+    return None if row is None else transaction.checked_model(row)
 
 
 def begin_migration(
-    connection: Transaction, candidate: EmbeddingModel
-) -> EmbeddingModel | None:
+    connection: transaction.Transaction, candidate: transaction.EmbeddingModel
+) -> transaction.EmbeddingModel | None:
     """Begin a migration to a model, or resume it after an interruption.
 
     None: it is the active model, or becomes it because there was none. A migration to a
@@ -98,7 +94,7 @@ def begin_migration(
     moved to their rows.
     """
     with suppress(EmbeddingMismatchError):
-        adopt(connection, candidate)
+        transaction.adopt(connection, candidate)
         return None
     if unmoved_vectors(connection):
         msg = "the file's last change of model is not finished yet; try again"
@@ -115,13 +111,13 @@ def begin_migration(
         "VALUES (?, ?, ?, 'migrating')",
         (candidate.name, candidate.dim, candidate.fingerprint),
     )
-    set_fact(connection, "reembed_cursor", "0")
+    transaction.set_fact(connection, "reembed_cursor", "0")
     made = migrating_model(connection)
     assert made is not None
     return made
 
 
-def require_migrating(connection: Transaction, model: int) -> None:
+def require_migrating(connection: transaction.Transaction, model: int) -> None:
     """Check that the migration to a model is still running; else ConflictError."""
     migrating = migrating_model(connection)
     if migrating is None or migrating.id != model:
@@ -130,14 +126,14 @@ def require_migrating(connection: Transaction, model: int) -> None:
 
 
 def to_be_embedded(
-    connection: Transaction, limit: int
+    connection: transaction.Transaction, limit: int
 ) -> tuple[list[RowWithVector], int | None]:
     """Return at most `limit` rows that still need a vector of the new model.
 
     The cursor is the new one: once these rows are embedded, all rows up to it are done.
     It is None after the pass, when only rows that changed behind it are left.
     """
-    cursor = fact(connection, "reembed_cursor")
+    cursor = transaction.fact(connection, "reembed_cursor")
     assert cursor is not None  # the migration is running
     query = "SELECT rid FROM mem WHERE rid > ? ORDER BY rid LIMIT ?"
     rids = [rid for (rid,) in connection.execute(query, (int(cursor), limit))]
@@ -163,7 +159,7 @@ class PutNextVectors:
         """About how many bytes the file grows by."""
         return sum(len(vec or b"") for vec in self.vectors)
 
-    def run(self, connection: Transaction) -> Change:
+    def run(self, connection: transaction.Transaction) -> Change:
         """Do it inside a transaction."""
         migrating = migrating_model(connection)
         if migrating is None or migrating.id != self.model:
@@ -198,13 +194,13 @@ class PutNextVectors:
 class SwitchModels:
     """Makes the new model active if every row has its vector."""
 
-    model: EmbeddingModel
+    model: transaction.EmbeddingModel
     done: bool = False  # set by `run`: whether the model is active
     estimated_bytes: int = 0
 
-    def run(self, connection: Transaction) -> Change:
+    def run(self, connection: transaction.Transaction) -> Change:
         """Do it inside a transaction."""
-        active, model = active_model(connection), self.model.id
+        active, model = transaction.active_model(connection), self.model.id
         self.done = active is not None and active.id == model
         if self.done:
             return NO_USER
@@ -223,7 +219,7 @@ class SwitchModels:
         return NO_USER
 
 
-def unmoved_vectors(connection: Transaction) -> bool:
+def unmoved_vectors(connection: transaction.Transaction) -> bool:
     """Whether vectors of the active model are still to be moved to their rows."""
     found = connection.execute(
         "SELECT 1 FROM vec_next WHERE model = "
@@ -238,9 +234,9 @@ class MoveVectors:
 
     estimated_bytes: int = 0
 
-    def run(self, connection: Transaction) -> Change:
+    def run(self, connection: transaction.Transaction) -> Change:
         """Do it inside a transaction."""
-        active = active_model(connection)
+        active = transaction.active_model(connection)
         if active is None:
             return NO_USER
         query = "SELECT rid, vec, model, crc FROM vec_next WHERE model = ? LIMIT ?"

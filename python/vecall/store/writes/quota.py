@@ -17,19 +17,13 @@ from vecall.ranking.options import DAY, DEFAULT_PRIOR, weight_of
 from vecall.store.queries.partition_reads import END, TIME, load_rows
 from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
 from vecall.store.transaction import select_in, visible
+from vecall.store.writes import partition_writer
 from vecall.store.writes.delete import (
     TO_DELETE,
     RowToDelete,
     clear_away,
     delete_rows,
     write_tombstones,
-)
-from vecall.store.writes.partition_writer import (
-    MemoriesJob,
-    PartitionWriter,
-    Waits,
-    rewrite_rows,
-    waits_of,
 )
 
 # Finds the memories of a user with the lowest importance, reading few of them.
@@ -115,11 +109,11 @@ class _Lightest:
 _LIVE = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
 
 
-def _own_row_numbers(partition: PartitionWriter) -> tuple[int, int]:
+def _own_row_numbers(partition: partition_writer.PartitionWriter) -> tuple[int, int]:
     return partition.id << 32, (partition.id << 32) | 0xFFFFFFFF
 
 
-def lowest_value(partition: PartitionWriter, limit: int) -> list[int]:
+def lowest_value(partition: partition_writer.PartitionWriter, limit: int) -> list[int]:
     """Return the `limit` live rows of a user of lowest importance, in that order."""
     execute, own, live = partition.execute, _own_row_numbers(partition), _LIVE
     (begin,) = execute(f"SELECT min(rid) {live}", own).fetchone()
@@ -158,7 +152,9 @@ class UserQuota(NamedTuple):
     nbytes: int | None
     eviction: Eviction
 
-    def exceeded_by(self, partition: PartitionWriter, waits: Waits) -> tuple[int, int]:
+    def exceeded_by(
+        self, partition: partition_writer.PartitionWriter, waits: partition_writer.Waits
+    ) -> tuple[int, int]:
         """Return by how many memories and bytes the quota is exceeded."""
         live, nbytes = partition.live + waits.turns, partition.nbytes + waits.nbytes
         count = 0 if self.memories is None else live - self.memories
@@ -167,10 +163,10 @@ class UserQuota(NamedTuple):
 
 
 def evict(
-    partition: PartitionWriter,
+    partition: partition_writer.PartitionWriter,
     bounds: UserQuota | None,
     written: Sequence[RowWithVector],
-    more: Waits = Waits(),  # noqa: B008 it cannot be changed
+    more: partition_writer.Waits = partition_writer.Waits(),  # noqa: B008 it cannot be changed
 ) -> list[int]:
     """Evict memories until the quota is met; return their rows.
 
@@ -180,7 +176,7 @@ def evict(
     """
     if bounds is None:
         return []
-    waits = waits_of(partition)
+    waits = partition_writer.waits_of(partition)
     if not any(bounds.exceeded_by(partition, waits)):
         return []
     _, over = clear_away(partition)
@@ -203,7 +199,7 @@ def evict(
 
 
 def _quota_exceeded_error(
-    bounds: UserQuota, count: int, size: int, waits: Waits
+    bounds: UserQuota, count: int, size: int, waits: partition_writer.Waits
 ) -> LimitExceededError:
     limits = [f"quota.memories = {bounds.memories}"] if count else []
     limits += [f"quota.bytes = {bounds.nbytes} of text"] if size else []
@@ -217,7 +213,11 @@ def _quota_exceeded_error(
 
 
 def _rows_to_evict(
-    partition: PartitionWriter, bounds: UserQuota, new: set[int], count: int, size: int
+    partition: partition_writer.PartitionWriter,
+    bounds: UserQuota,
+    new: set[int],
+    count: int,
+    size: int,
 ) -> list[RowToDelete]:
     """The rows to evict: at least `count` rows and `size` bytes, new ones last.
 
@@ -243,7 +243,10 @@ def _rows_to_evict(
 
 
 def _take_rows_to_delete(
-    partition: PartitionWriter, order: Sequence[int], count: int, size: int
+    partition: partition_writer.PartitionWriter,
+    order: Sequence[int],
+    count: int,
+    size: int,
 ) -> tuple[list[RowToDelete], int]:
     """The first rows of `order` that reach `count` rows and `size` bytes.
 
@@ -267,7 +270,7 @@ def _take_rows_to_delete(
 
 
 def _order_of_eviction(
-    partition: PartitionWriter, eviction: Eviction, limit: int
+    partition: partition_writer.PartitionWriter, eviction: Eviction, limit: int
 ) -> list[int]:
     """At most `limit` live rows of a user, in order of eviction."""
     if eviction == "lowest_value":
@@ -300,7 +303,7 @@ _PREPARE = "UPDATE vec_next SET vec = ?, crc = ? WHERE rid = ?"
 
 
 @dataclass(slots=True)
-class MarkUsed(MemoriesJob):
+class MarkUsed(partition_writer.MemoriesJob):
     """Counts one use of each given live memory of one user, also if given twice.
 
     Unknown and expired ids are ignored. `updated_at` does not change, so uses do not
@@ -309,7 +312,7 @@ class MarkUsed(MemoriesJob):
 
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
         connection = partition.connection
         live = f" AND state = 'live' AND {END} > ?{visible(self.rights)}"
         ids = dict.fromkeys(self.ids)
@@ -344,7 +347,7 @@ class MarkUsed(MemoriesJob):
 
 
 @dataclass(slots=True)
-class TouchMemories(MemoriesJob):
+class TouchMemories(partition_writer.MemoriesJob):
     """Moves the expiry of one user's memories, and nothing else of them.
 
     Unknown ids are ignored, and memories whose time is over. `updated_at` does not
@@ -354,7 +357,7 @@ class TouchMemories(MemoriesJob):
     ttl: float | None  # the time that they last from now, in seconds; None is for ever
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
         now, ids = partition.expiry_now, dict.fromkeys(self.ids)
         lasting = (
             f" AND (state <> 'live' OR {END} > ?) "
@@ -368,5 +371,5 @@ class TouchMemories(MemoriesJob):
             touched.append(row.id)
             return row._replace(expires_at=expires_at)
 
-        written = rewrite_rows(partition, dict(found), touch)
+        written = partition_writer.rewrite_rows(partition, dict(found), touch)
         return partition.changed(written, ids=touched)

@@ -13,27 +13,13 @@ from typing import Any
 from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
 from vecall.filters.rights import FULL, Rights
 from vecall.scalars import stored_float
+from vecall.store import transaction
 from vecall.store.names import hide, keys_of, part_of, tombstones
 from vecall.store.queries.partition_reads import OF_USER
 from vecall.store.rows import BufferedTurn, Change, Draft, DueSession
-from vecall.store.transaction import (
-    Transaction,
-    execute_in,
-    fact,
-    insert_many,
-    select_in,
-    set_fact,
-)
 from vecall.store.values import NO_VALUE, check_turn, stored_object
+from vecall.store.writes import partition_writer
 from vecall.store.writes.history import ExistingRow, taken_ids
-from vecall.store.writes.partition_writer import (
-    NO_USER,
-    PartitionWriter,
-    UserJob,
-    Waits,
-    add_waits,
-    waits_of,
-)
 from vecall.store.writes.quota import UserQuota, evict
 
 # Buffers the turns of observed sessions until they become memories.
@@ -45,7 +31,7 @@ _WAITS = "part = ? AND session = ? AND event IS NOT NULL"
 
 
 @dataclass(slots=True)
-class BufferTurns(UserJob):
+class BufferTurns(partition_writer.UserJob):
     """Buffers the new turns of an observed session."""
 
     session: str
@@ -62,9 +48,11 @@ class BufferTurns(UserJob):
     # A turn with the id of a memory below the caller's floor makes no memory.
     rights: Rights = FULL
 
-    def run(self, connection: Transaction) -> Change:
+    def run(self, connection: transaction.Transaction) -> Change:
         """Do it inside a transaction; the change has the ids of the new turns."""
-        partition = PartitionWriter(connection, self.app, self.user, create=True)
+        partition = partition_writer.PartitionWriter(
+            connection, self.app, self.user, create=True
+        )
         own = (partition.id, self.session)
         known = seen_turn_ids_of_partition(connection, *own, list(self.turns))
         new = {id_: event for id_, event in self.turns.items() if id_ not in known}
@@ -73,7 +61,7 @@ class BufferTurns(UserJob):
         partition.reveal()
         removed: list[int] = []
         if self.bounds is not None:  # count the buffered turns before adding some
-            waits = waits_of(partition)
+            waits = partition_writer.waits_of(partition)
             if self.ends:
                 removed = evict(partition, self.bounds, [], waits)
         for id_, *_ in tombstones(connection, partition.id, list(new)):
@@ -86,10 +74,12 @@ class BufferTurns(UserJob):
             (*own, id_, partition.now, last + place, event and json.dumps(event))
             for place, (id_, event) in enumerate(new.items(), 1)
         ]
-        insert_many(connection, "told (part, session, id, at, pos, event)", rows)
+        transaction.insert_many(
+            connection, "told (part, session, id, at, pos, event)", rows
+        )
         sizes = [len(event) for *_, event in rows if event]  # it is ASCII
-        more = Waits(len(sizes), sum(sizes))
-        add_waits(partition, more)
+        more = partition_writer.Waits(len(sizes), sum(sizes))
+        partition_writer.add_waits(partition, more)
         delay = self.delay
         waiting = f"SELECT count(*) FROM told WHERE {_WAITS}"
         if self.count is not None and (
@@ -116,13 +106,13 @@ class BufferTurns(UserJob):
 
 
 @dataclass(slots=True)
-class ClaimSession(UserJob):
+class ClaimSession(partition_writer.UserJob):
     """Claims a due session for this process, under a lease."""
 
     session: str
     lease: float  # seconds after which another process may claim it, if it is still due
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
         """Do it in the user's partition; the change has the session if claimed."""
         now, own = partition.expiry_now, (partition.id, self.session)
         _remove_unneeded_due_time(partition, self.session)
@@ -134,14 +124,14 @@ class ClaimSession(UserJob):
 
 
 @dataclass(slots=True)
-class PostponeSession(UserJob):
+class PostponeSession(partition_writer.UserJob):
     """Postpones a session whose processing failed, with exponential backoff."""
 
     session: str
     first: float  # seconds until the first retry; doubled for each further one
     most: float  # the longest pause, in seconds
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
         own = (partition.id, self.session)
         query = "SELECT state FROM trig WHERE part = ? AND session = ?"
         row = partition.execute(query, own).fetchone()
@@ -156,8 +146,8 @@ class PostponeSession(UserJob):
 
 
 def mark_turns_done(
-    partition: PartitionWriter, session: str, ids: Sequence[str]
-) -> Waits:
+    partition: partition_writer.PartitionWriter, session: str, ids: Sequence[str]
+) -> partition_writer.Waits:
     """Remove turns from a session's buffer; return the change of the counts.
 
     ConflictError: another call has consumed or deleted some of them.
@@ -165,20 +155,24 @@ def mark_turns_done(
     own = [partition.id, session]
     connection, among = partition.connection, f"{_WAITS} AND id IN"
     size = "SELECT length(CAST(event AS BLOB)) FROM told WHERE"
-    found = select_in(connection, f"{size} {among}", own, ids)
+    found = transaction.select_in(connection, f"{size} {among}", own, ids)
     sizes = [nbytes for (nbytes,) in found]
     if len(sizes) < len(ids):
         raise ConflictError("another call has already consumed or deleted these turns")
-    execute_in(connection, f"UPDATE told SET event = NULL WHERE {among}", own, ids)
+    transaction.execute_in(
+        connection, f"UPDATE told SET event = NULL WHERE {among}", own, ids
+    )
     _remove_unneeded_due_time(partition, session)
     query = "UPDATE trig SET state = NULL WHERE part = ? AND session = ?"
     partition.execute(query, own)
-    change = Waits(-len(sizes), -sum(sizes))
-    add_waits(partition, change)
+    change = partition_writer.Waits(-len(sizes), -sum(sizes))
+    partition_writer.add_waits(partition, change)
     return change
 
 
-def _remove_unneeded_due_time(partition: PartitionWriter, session: str) -> None:
+def _remove_unneeded_due_time(
+    partition: partition_writer.PartitionWriter, session: str
+) -> None:
     """Remove the due time of a session without buffered turns."""
     partition.execute(
         "DELETE FROM trig WHERE part = ? AND session = ? AND NOT EXISTS (SELECT 1 "
@@ -189,7 +183,7 @@ def _remove_unneeded_due_time(partition: PartitionWriter, session: str) -> None:
 
 
 def buffered_turns(
-    connection: Transaction, app: str, user: str, session: str
+    connection: transaction.Transaction, app: str, user: str, session: str
 ) -> list[BufferedTurn]:
     """Return the buffered turns of a session, in order."""
     found = connection.execute(
@@ -207,7 +201,11 @@ def buffered_turns(
 
 
 def seen_turn_ids(
-    connection: Transaction, app: str, user: str, session: str, ids: Sequence[str]
+    connection: transaction.Transaction,
+    app: str,
+    user: str,
+    session: str,
+    ids: Sequence[str],
 ) -> set[str]:
     """Return those of `ids` that a session has buffered before."""
     part = part_of(connection, app, user) or 0
@@ -215,20 +213,22 @@ def seen_turn_ids(
 
 
 def seen_turn_ids_of_partition(
-    connection: Transaction, part: int, session: str, ids: Sequence[str]
+    connection: transaction.Transaction, part: int, session: str, ids: Sequence[str]
 ) -> set[str]:
     """Return those of `ids` that a partition has on record, plain or hidden."""
     query = "SELECT id FROM told WHERE part = ? AND session = ? AND id IN"
-    known = {id_ for (id_,) in select_in(connection, query, [part, session], ids)}
+    known = {
+        id_ for (id_,) in transaction.select_in(connection, query, [part, session], ids)
+    }
     for key in keys_of(connection, part):
         hidden = {hide(key, id_): id_ for id_ in ids}
         own = [part, hide(key, session)]
-        found = select_in(connection, query, own, list(hidden))
+        found = transaction.select_in(connection, query, own, list(hidden))
         known.update(hidden[id_] for (id_,) in found)
     return known
 
 
-def due_sessions(connection: Transaction, now: float) -> list[DueSession]:
+def due_sessions(connection: transaction.Transaction, now: float) -> list[DueSession]:
     """Return the sessions whose buffered turns are due, earliest first."""
     found = connection.execute(
         "SELECT app, user, session FROM trig JOIN part ON part.id = trig.part "
@@ -238,7 +238,7 @@ def due_sessions(connection: Transaction, now: float) -> list[DueSession]:
     return [DueSession(*row) for row in found]
 
 
-def next_due(connection: Transaction) -> float | None:
+def next_due(connection: transaction.Transaction) -> float | None:
     """Return the earliest due time of a session, in seconds; None if none."""
     due: float | None = connection.execute("SELECT min(due_at) FROM trig").fetchone()[0]
     return due
@@ -250,17 +250,19 @@ def next_due(connection: Transaction) -> float | None:
 _LAST_RUN = "consolidated_at"  # in meta
 
 
-def last_consolidation(connection: Transaction) -> float | None:
+def last_consolidation(connection: transaction.Transaction) -> float | None:
     """Return when a scheduled consolidation ran last, in seconds since 1970."""
-    found = fact(connection, _LAST_RUN)
+    found = transaction.fact(connection, _LAST_RUN)
     return None if found is None else stored_float(found)
 
 
-def move_last_consolidation(connection: Transaction, seconds: float) -> None:
+def move_last_consolidation(
+    connection: transaction.Transaction, seconds: float
+) -> None:
     """Move the time of the last run, inside a transaction."""
     last = last_consolidation(connection)
     if last is not None:
-        set_fact(connection, _LAST_RUN, repr(last + seconds))
+        transaction.set_fact(connection, _LAST_RUN, repr(last + seconds))
 
 
 @dataclass(slots=True)
@@ -271,12 +273,12 @@ class ClaimConsolidation:
     now: float  # seconds since 1970
     estimated_bytes: int = 0
 
-    def run(self, connection: Transaction) -> Change:
+    def run(self, connection: transaction.Transaction) -> Change:
         """Do it inside a transaction; the change has an id if the run is claimed."""
         if last_consolidation(connection) != self.last:
-            return NO_USER
-        set_fact(connection, _LAST_RUN, repr(self.now))
-        return replace(NO_USER, ids=[_LAST_RUN])
+            return partition_writer.NO_USER
+        transaction.set_fact(connection, _LAST_RUN, repr(self.now))
+        return replace(partition_writer.NO_USER, ids=[_LAST_RUN])
 
 
 # Computes positions between existing ones.
@@ -358,7 +360,7 @@ class Positions:
 
     def __init__(
         self,
-        partition: PartitionWriter,
+        partition: partition_writer.PartitionWriter,
         turns: Sequence[Draft],
         stored: Mapping[str, ExistingRow],
     ) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vecall.errors import CorruptFileError, InvalidArgumentError
+from vecall.store import transaction
 from vecall.store.names import (
     HIDDEN_APP,
     add_key,
@@ -30,17 +31,6 @@ from vecall.store.rows import (
     is_whole,
     text_hash,
 )
-from vecall.store.transaction import (
-    EmbeddingModel,
-    Transaction,
-    active_model,
-    execute_in,
-    insert_many,
-    is_print,
-    leave,
-    require_active,
-    set_fact,
-)
 from vecall.store.values import (
     ItemRow,
     checked_item,
@@ -49,16 +39,9 @@ from vecall.store.values import (
     stored_object,
     with_checksum,
 )
+from vecall.store.writes import partition_writer
 from vecall.store.writes.delete import delete_memories, delete_partition
 from vecall.store.writes.items import import_items
-from vecall.store.writes.partition_writer import (
-    NO_USER,
-    PartitionWriter,
-    UserJob,
-    Waits,
-    add_waits,
-    waits_of,
-)
 from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.sessions import seen_turn_ids_of_partition
 
@@ -89,9 +72,9 @@ _EXPORTED_AT_ONCE = 200
 _MAX_DIM = 65_536
 
 
-def export_header(connection: Transaction, vectors: bool) -> dict[str, Any]:
+def export_header(connection: transaction.Transaction, vectors: bool) -> dict[str, Any]:
     """Return the header, which is the first line."""
-    model = active_model(connection) if vectors else None
+    model = transaction.active_model(connection) if vectors else None
     model_fields = None
     if model is not None:
         print_ = model.fingerprint
@@ -103,7 +86,7 @@ def export_header(connection: Transaction, vectors: bool) -> dict[str, Any]:
     return {"vecall": "export", "format": FORMAT, "model": model_fields}
 
 
-def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
+def header_model(header: Mapping[str, Any]) -> transaction.EmbeddingModel | None:
     """Return the model of an export's vectors; None without vectors.
 
     InvalidArgumentError: not the header of an export that this version reads.
@@ -122,13 +105,13 @@ def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
     except (AttributeError, KeyError, TypeError, ValueError):
         name = dim = fingerprint = None
     fits = isinstance(name, str) and type(dim) is int and 1 <= dim <= _MAX_DIM
-    if not fits or not (fingerprint is None or is_print(fingerprint, dim)):
+    if not fits or not (fingerprint is None or transaction.is_print(fingerprint, dim)):
         raise InvalidArgumentError("model: expected name, dim and fingerprint")
-    return EmbeddingModel(name, dim, fingerprint=fingerprint)
+    return transaction.EmbeddingModel(name, dim, fingerprint=fingerprint)
 
 
 def export_partitions(
-    connection: Transaction, app: str | None, user: str | None
+    connection: transaction.Transaction, app: str | None, user: str | None
 ) -> list[tuple[int, str, str, float]]:
     """Return number, app, user and creation time of all or some partitions.
 
@@ -143,7 +126,7 @@ def export_partitions(
 
 
 def export_lines(
-    connection: Transaction, part: int, model: int | None
+    connection: transaction.Transaction, part: int, model: int | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the lines of one partition, without damaged memories in quarantine.
 
@@ -193,7 +176,9 @@ def free_lines(
             yield kind, values
 
 
-def exported_memory(connection: Transaction, stored: RowWithVector) -> dict[str, Any]:
+def exported_memory(
+    connection: transaction.Transaction, stored: RowWithVector
+) -> dict[str, Any]:
     """Return one memory in the format of an export line, without its vector."""
     query = "SELECT state FROM mem WHERE rid = ?"
     (state,) = connection.execute(query, (stored.row.rid,)).fetchone()
@@ -218,7 +203,7 @@ _NAMES = "SELECT id, app, user, seq, live, bytes, created_at, item FROM part"
 
 
 def partitions_after(
-    connection: Transaction, after: int, limit: int
+    connection: transaction.Transaction, after: int, limit: int
 ) -> list[PartitionNames]:
     """Return the users with a greater number, in order."""
     query = f"{_NAMES} WHERE id > ? ORDER BY id LIMIT ?"
@@ -226,7 +211,7 @@ def partitions_after(
 
 
 def read_partition(
-    connection: Transaction, names: PartitionNames, expiry_now: float
+    connection: transaction.Transaction, names: PartitionNames, expiry_now: float
 ) -> PartitionCopy | None:
     """Return all rows of a user; None if the user was deleted."""
     row = connection.execute(f"{_NAMES} WHERE id = ?", (names.part,)).fetchone()
@@ -273,7 +258,7 @@ it. Without it, an older line could bring back a state that ended in this file."
 
 
 @dataclass(slots=True)
-class ImportLines(UserJob):
+class ImportLines(partition_writer.UserJob):
     """Writes exported lines of one partition; of each memory the newer version wins.
 
     A memory that was deleted in this file stays deleted. A memory that was deleted in
@@ -293,17 +278,21 @@ class ImportLines(UserJob):
     _ids: list[str] = field(default_factory=list)
     _known: dict[str, str] | None = None
 
-    def run(self, connection: Transaction) -> Change:
+    def run(self, connection: transaction.Transaction) -> Change:
         """Do it inside a transaction."""
         self._written, self._removed, self._ids, self._known = [], [], [], None
-        require_active(connection, self.model)
-        partition = PartitionWriter(connection, self.app, self.user, create=True)
+        transaction.require_active(connection, self.model)
+        partition = partition_writer.PartitionWriter(
+            connection, self.app, self.user, create=True
+        )
         partition.reveal()
         if not partition.seq:
             own = (self.created_at, partition.id)
             partition.execute("UPDATE part SET created_at = ? WHERE id = ?", own)
         if self.bounds is not None:
-            waits_of(partition)  # what waits is counted before it grows
+            partition_writer.waits_of(
+                partition
+            )  # what waits is counted before it grows
         sizes = []
         write = {
             "mem": self._write_memory,
@@ -334,13 +323,13 @@ class ImportLines(UserJob):
                 sizes.append(len(values["event"].encode()))
         items = [values for kind, values in self.lines if kind == "item"]
         self.items = import_items(partition, items)
-        more = Waits(len(sizes), sum(sizes))
-        add_waits(partition, more)
+        more = partition_writer.Waits(len(sizes), sum(sizes))
+        partition_writer.add_waits(partition, more)
         self._removed += evict(partition, self.bounds, self._written, more)
         return partition.changed(self._written, self._removed, self._ids)
 
     def _write_memory(
-        self, partition: PartitionWriter, values: Mapping[str, Any]
+        self, partition: partition_writer.PartitionWriter, values: Mapping[str, Any]
     ) -> None:
         execute = partition.execute
         id_, state = values["id"], values["state"]
@@ -348,7 +337,9 @@ class ImportLines(UserJob):
         if self.restore:
             forms = forms_of(partition.connection, partition.id, [id_])
             query = "DELETE FROM tomb WHERE part = ? AND id IN"
-            execute_in(partition.connection, query, [partition.id], list(forms))
+            transaction.execute_in(
+                partition.connection, query, [partition.id], list(forms)
+            )
         elif any(tombstones(partition.connection, partition.id, [id_])):
             return
         old = execute(_KNOWN, mine).fetchone()
@@ -391,7 +382,7 @@ class ImportLines(UserJob):
             self._removed.append(rid)
 
     def _write_tombstone(
-        self, partition: PartitionWriter, values: Mapping[str, Any]
+        self, partition: partition_writer.PartitionWriter, values: Mapping[str, Any]
     ) -> None:
         if is_key(values["id"]):
             add_key(partition.connection, partition.id, values["id"], values["at"])
@@ -411,7 +402,7 @@ class ImportLines(UserJob):
             (*mine, values["at"], values.get("why")),
         )
 
-    def _id_of(self, partition: PartitionWriter, id_: str) -> str:
+    def _id_of(self, partition: partition_writer.PartitionWriter, id_: str) -> str:
         """Return the id that a hidden id stands for, if this file has the memory."""
         if not is_hidden(id_):
             return id_
@@ -428,7 +419,7 @@ _KNOWN = (
 )
 
 
-def _as_used_here(connection: Transaction, row: Row) -> Row:
+def _as_used_here(connection: transaction.Transaction, row: Row) -> Row:
     """An imported row, with the larger use count and later last use of both rows."""
     try:
         known = load_rows(connection, [row.rid], any_state=True)
@@ -441,7 +432,9 @@ def _as_used_here(connection: Transaction, row: Row) -> Row:
     return row
 
 
-def _write_history_entry(partition: PartitionWriter, values: Mapping[str, Any]) -> None:
+def _write_history_entry(
+    partition: partition_writer.PartitionWriter, values: Mapping[str, Any]
+) -> None:
     """Store an entry of a memory's history, unless the file has it."""
     entry = [values.get(name) for name in EXPORTED_TABLES["hist"]]
     known = partition.execute(
@@ -462,7 +455,7 @@ def _write_history_entry(partition: PartitionWriter, values: Mapping[str, Any]) 
 
 
 @dataclass(slots=True)
-class CopyPartition(UserJob):
+class CopyPartition(partition_writer.UserJob):
     """Writes all rows of a user, unless the storage has rows of the user."""
 
     copied: PartitionCopy  # the rows, with times on this storage's expiry clock
@@ -473,11 +466,13 @@ class CopyPartition(UserJob):
     part: int = 0  # the number of the new partition
     is_written: bool = False  # whether the rows were written
 
-    def run(self, connection: Transaction) -> Change:
+    def run(self, connection: transaction.Transaction) -> Change:
         """Do it inside a transaction."""
         self.is_written = False
         names = self.copied.names
-        partition = PartitionWriter(connection, self.app, self.user, create=True)
+        partition = partition_writer.PartitionWriter(
+            connection, self.app, self.user, create=True
+        )
         any_row = "SELECT 1 FROM {} WHERE part = ? LIMIT 1"
         if any(
             partition.execute(any_row.format(table), (partition.id,)).fetchone()
@@ -486,11 +481,13 @@ class CopyPartition(UserJob):
             if not self.replace:
                 return partition.changed()
             delete_partition(connection, partition.id)
-            partition = PartitionWriter(connection, self.app, self.user, create=True)
+            partition = partition_writer.PartitionWriter(
+                connection, self.app, self.user, create=True
+            )
         self.part = partition.id
         for table, rows in self.copied.tables.items():
             columns = ("part", *TABLES[table].columns)
-            insert_many(
+            transaction.insert_many(
                 connection,
                 f"{table} ({', '.join(columns)})",
                 [(self.part, *self._stored(table, row)) for row in rows],
@@ -498,7 +495,7 @@ class CopyPartition(UserJob):
         query = "UPDATE part SET created_at = ?, item = ? WHERE id = ?"
         connection.execute(query, (names.created_at, names.item, self.part))
         counts = (names.seq, (), names.live, names.nbytes, None)
-        head = leave(connection, self.part, *counts)
+        head = transaction.leave(connection, self.part, *counts)
         self.is_written = True
         return Change(self.app, self.user, self.part, 0, names.seq, head=head)
 
@@ -538,18 +535,18 @@ class AdoptIdentity:
     estimated_bytes: int = 256
     is_adopted: bool = False  # whether a fact was changed
 
-    def run(self, connection: Transaction) -> Change:
+    def run(self, connection: transaction.Transaction) -> Change:
         """Do it inside a transaction."""
         self.is_adopted = False
         taken = "SELECT EXISTS (SELECT 1 FROM part), EXISTS (SELECT 1 FROM model)"
         if not any(connection.execute(taken).fetchone()):
             for key, value in self.facts.items() - identity_facts(connection).items():
-                set_fact(connection, key, value)
+                transaction.set_fact(connection, key, value)
                 self.is_adopted = True
-        return NO_USER
+        return partition_writer.NO_USER
 
 
-def identity_facts(connection: Transaction) -> dict[str, str]:
+def identity_facts(connection: transaction.Transaction) -> dict[str, str]:
     """Return the facts of `IDENTITY` that a storage has."""
     rows = connection.execute("SELECT key, value FROM meta").fetchall()
     return {key: value for key, value in rows if key in IDENTITY}
