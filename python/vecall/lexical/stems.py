@@ -9,15 +9,7 @@ from hashlib import blake2b
 from importlib import import_module
 from typing import Any
 
-from vecall.lexical.languages import (
-    ALL_STOP_WORDS,
-    ARABIC,
-    ENGLISH,
-    GREEK,
-    HINDI,
-    TURKISH,
-    VIETNAMESE,
-)
+from vecall.lexical import languages
 from vecall.lexical.period_patterns import MONTH_NAMES
 from vecall.text import without_marks
 
@@ -100,9 +92,9 @@ class Language:
     def __init__(self, name: str) -> None:
         """Create the stemmer of a language, by Snowball's name."""
         self._stemmer = snowball(name)
-        self._english = snowball(ENGLISH)
-        self._stop_words = ALL_STOP_WORDS[name]
-        self._plain = PLAIN_FORMS if name == ENGLISH else {}
+        self._english = snowball(languages.ENGLISH)
+        self._stop_words = languages.ALL_STOP_WORDS[name]
+        self._plain = PLAIN_FORMS if name == languages.ENGLISH else {}
         self._months = MONTH_NAMES.get(name, {})
         self.terms: dict[str, int] = {}
         """Cache: a word to the hash of its stem, or STOPPED."""
@@ -198,8 +190,8 @@ class _Vietnamese(Language):
     """Returns Vietnamese words unchanged (they have no endings); stems ASCII words."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(ENGLISH)
-        self._stop_words = ALL_STOP_WORDS[name]
+        super().__init__(languages.ENGLISH)
+        self._stop_words = languages.ALL_STOP_WORDS[name]
         self._months = {}
 
     def stem(self, word: str) -> str:
@@ -210,11 +202,11 @@ class _Vietnamese(Language):
 
 
 _MADE: dict[str, type[Language]] = {
-    ARABIC: _Arabic,
-    GREEK: _Greek,
-    HINDI: _Hindi,
-    TURKISH: _Turkish,
-    VIETNAMESE: _Vietnamese,
+    languages.ARABIC: _Arabic,
+    languages.GREEK: _Greek,
+    languages.HINDI: _Hindi,
+    languages.TURKISH: _Turkish,
+    languages.VIETNAMESE: _Vietnamese,
 }
 
 

@@ -13,27 +13,7 @@ from numpy.typing import NDArray
 
 from vecall._core import TextAnalyzer
 from vecall.clock import Period, to_datetime
-from vecall.lexical import tokenizer
-from vecall.lexical.features import (
-    DATED,
-    TIME,
-    QueryMarks,
-    asks_time,
-    author_mark,
-    text_marks,
-)
-from vecall.lexical.languages import (
-    ENGLISH,
-    GERMAN,
-    STOP_WORDS,
-    TURKISH,
-    VIETNAMESE,
-    VIETNAMESE_LETTERS,
-    joined_words,
-    language_of,
-    language_of_script,
-    may_be_german,
-)
+from vecall.lexical import features, languages, tokenizer
 from vecall.lexical.latin import latin_rules
 from vecall.lexical.period_patterns import MONTHS, eastern_months
 from vecall.lexical.periods import find_period, may_name_period
@@ -100,8 +80,8 @@ class _Analysis(threading.local):
 
     def new_author_marks(self, words: Sequence[str]) -> list[int]:
         """Return the mark of each word of a name, or STOPPED."""
-        stems = map(self._languages[ENGLISH].stem, words)
-        return [author_mark(stem) if stem else STOPPED for stem in stems]
+        stems = map(self._languages[languages.ENGLISH].stem, words)
+        return [features.author_mark(stem) if stem else STOPPED for stem in stems]
 
     def author_marks(self, words: Sequence[str]) -> tuple[int, ...]:
         """Return the marks of authors with these words in their names, without repeats.
@@ -115,14 +95,16 @@ class _Analysis(threading.local):
                 if marks[place] is None:
                     if len(known) >= CACHE_WORDS:
                         known.clear()
-                    stem = self._language_of_word(word, self._languages[ENGLISH]).stem(
-                        word
+                    stem = self._language_of_word(
+                        word, self._languages[languages.ENGLISH]
+                    ).stem(word)
+                    marks[place] = known[word] = (
+                        features.author_mark(stem) if stem else STOPPED
                     )
-                    marks[place] = known[word] = author_mark(stem) if stem else STOPPED
         return tuple(dict.fromkeys(filter(None, marks)))
 
     def _language_of_word(self, word: str, latin: Language) -> Language:
-        own = language_of_script(word)
+        own = languages.language_of_script(word)
         return latin if own is None else self._languages[own]
 
 
@@ -139,7 +121,7 @@ def query_terms(
     zone: tzinfo | None = None,
     most: int = _MOST,
     by_period: bool = True,
-) -> tuple[list[int], QueryMarks]:
+) -> tuple[list[int], features.QueryMarks]:
     """Return the hashes of at most so many words of a query, and what else it asks for.
 
     Stop words are left out, and the words that name a period, if one is looked for.
@@ -150,20 +132,20 @@ def query_terms(
     if found is None or most != _MOST:
         return analysed_query(text, now, zone, most, by_period)
     terms, optional, authors = found
-    asked = TIME if asks_time(normalise(text)) else 0
-    return terms, QueryMarks(asked, tuple(authors), tuple(optional))
+    asked = features.TIME if features.asks_time(normalise(text)) else 0
+    return terms, features.QueryMarks(asked, tuple(authors), tuple(optional))
 
 
 def analysed_query(
     text: str, now: float | None, zone: tzinfo | None, most: int, by_period: bool
-) -> tuple[list[int], QueryMarks]:
+) -> tuple[list[int], features.QueryMarks]:
     """Return what `query_terms` does: the reference of the analysis in C++."""
     folded = normalise(text)
     read = _CHARS_A_TERM * most
     words = tokenizer.split_words(folded[:read])
     toned = toned_words(text[:read])
-    language = language_of(words, folded[:read], text[:read], toned)
-    asked = TIME if asks_time(folded) else 0
+    language = languages.language_of(words, folded[:read], text[:read], toned)
+    asked = features.TIME if features.asks_time(folded) else 0
     period: Period | None = None
     earlier: tuple[Period, ...] = ()
     if by_period and (len(folded) > read or may_name_period(words, folded)):
@@ -173,7 +155,9 @@ def analysed_query(
             period, folded, earlier = found
             words = tokenizer.split_words(folded[:read])
             toned = [word for word in toned if word in found.rest]
-    terms = _analysis.terms(toned if language == VIETNAMESE else words, language)
+    terms = _analysis.terms(
+        toned if language == languages.VIETNAMESE else words, language
+    )
     if folded.isascii():
         optional = _optional_terms(words, terms, language)
     else:
@@ -181,8 +165,8 @@ def analysed_query(
         terms = terms or pictures  # beside words an emoji is optional
         optional = _optional_terms(words, [*terms, *pictures], language)
         if period is None:
-            terms += _analysis.terms(eastern_months(folded), ENGLISH)
-    marks = QueryMarks(
+            terms += _analysis.terms(eastern_months(folded), languages.ENGLISH)
+    marks = features.QueryMarks(
         asked, _analysis.author_marks(words[:most]), tuple(optional), period, earlier
     )
     return terms[:most], marks
@@ -193,10 +177,10 @@ def _optional_terms(
 ) -> list[int]:
     """Return the optional terms of a query: parts of its words, its words as parts."""
     found = dict.fromkeys(terms)
-    if may_be_german(words, language):
+    if languages.may_be_german(words, language):
         found.update(dict.fromkeys(_analysis.part_terms(words, language)))
-    elif language == TURKISH:  # an English query may hold a Turkish name
-        found.update(dict.fromkeys(_analysis.terms(words, ENGLISH)))
+    elif language == languages.TURKISH:  # an English query may hold a Turkish name
+        found.update(dict.fromkeys(_analysis.terms(words, languages.ENGLISH)))
     return list(map(PART.__or__, found))[:_MOST_OPTIONAL]
 
 
@@ -211,46 +195,48 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     folded = normalise(text)
     words = tokenizer.split_words(folded)
     toned = toned_words(text)
-    language = language_of(words, folded, text, toned)
-    terms = _analysis.terms(toned if language == VIETNAMESE else words, language)
+    language = languages.language_of(words, folded, text, toned)
+    terms = _analysis.terms(
+        toned if language == languages.VIETNAMESE else words, language
+    )
     extra = tokenizer.identifier_parts(text, folded)
-    if language != ENGLISH:
+    if language != languages.ENGLISH:
         known = set(terms)
-        others = _analysis.terms(words, ENGLISH)
+        others = _analysis.terms(words, languages.ENGLISH)
         terms += [term for term in others if term not in known]
     else:
-        extra += joined_words(folded)  # names such as D'Angelo
+        extra += languages.joined_words(folded)  # names such as D'Angelo
     if extra:
         terms += _analysis.terms(extra, language)
     if suffixed := tokenizer.suffixed_words(folded):
-        terms += _analysis.terms(suffixed, ENGLISH)
-    if toned and language != VIETNAMESE:
+        terms += _analysis.terms(suffixed, languages.ENGLISH)
+    if toned and language != languages.VIETNAMESE:
         terms += _vietnamese_terms(toned)
-    marks = text_marks(text, folded, words, author)
+    marks = features.text_marks(text, folded, words, author)
     parts = [*tokenizer.joined_numbers(words), *tokenizer.joined_parts(text)]
     if "+" in folded or "#" in folded:
         parts += tokenizer.base_letters(words)
     if not folded.isascii():
         parts += tokenizer.symbols(folded).difference(words)
     marks += map(PART.__or__, _analysis.terms(parts, language))
-    if may_be_german(words, language):
+    if languages.may_be_german(words, language):
         marks += _compound_part_terms(words)
     if author:
         name = tokenizer.split_words(normalise(author))
-        terms += _analysis.terms(name, ENGLISH)
+        terms += _analysis.terms(name, languages.ENGLISH)
         terms += _vietnamese_terms(toned_words(author))
         marks += _analysis.author_marks(name)
     if timestamp is not None:
         day = to_datetime(timestamp)
         dated = [str(day.day), MONTHS[day.month - 1], str(day.year)]
-        terms += _analysis.terms(dated, ENGLISH)
-        marks.append(DATED)
+        terms += _analysis.terms(dated, languages.ENGLISH)
+        marks.append(features.DATED)
     return terms + marks
 
 
 def toned_words(text: str) -> list[str]:
     """Return the words of a text with their tones; [] without Vietnamese letters."""
-    if text.isascii() or not VIETNAMESE_LETTERS.search(text):
+    if text.isascii() or not languages.VIETNAMESE_LETTERS.search(text):
         return []
     return tokenizer.split_words(with_tones(text))
 
@@ -258,14 +244,16 @@ def toned_words(text: str) -> list[str]:
 def _vietnamese_terms(toned: Sequence[str]) -> list[int]:
     """Return the terms under which a Vietnamese query finds non-ASCII names."""
     names = [word for word in toned if not word.isascii()]
-    return _analysis.terms(names, VIETNAMESE)
+    return _analysis.terms(names, languages.VIETNAMESE)
 
 
 def _compound_part_terms(words: Sequence[str]) -> list[int]:
     parts = tokenizer.compound_parts(words)
     if not parts:
         return []
-    terms = _analysis.terms(parts, GERMAN) + _analysis.terms(parts, ENGLISH)
+    terms = _analysis.terms(parts, languages.GERMAN) + _analysis.terms(
+        parts, languages.ENGLISH
+    )
     return [term | PART for term in dict.fromkeys(terms)]
 
 
@@ -274,8 +262,10 @@ def content_words(text: str) -> list[int]:
     folded = normalise(text)
     words = tokenizer.split_words(folded)
     toned = toned_words(text)
-    language = language_of(words, folded, text, toned)
-    return _analysis.terms(toned if language == VIETNAMESE else words, language)
+    language = languages.language_of(words, folded, text, toned)
+    return _analysis.terms(
+        toned if language == languages.VIETNAMESE else words, language
+    )
 
 
 def terms_of_both(one: str, other: str) -> tuple[list[int], list[int]]:
@@ -285,7 +275,7 @@ def terms_of_both(one: str, other: str) -> tuple[list[int], list[int]]:
     """
     both = f"{one}\n{other}"
     folded, toned = normalise(both), toned_words(both)
-    language = language_of(tokenizer.split_words(folded), folded, both, toned)
+    language = languages.language_of(tokenizer.split_words(folded), folded, both, toned)
     first, second = (
         _analysis.terms(
             [
@@ -316,5 +306,5 @@ def _new_terms(language: int, words: list[str]) -> list[int]:
     return _analysis.new_author_marks(words)
 
 
-_LATIN = tuple(STOP_WORDS)
+_LATIN = tuple(languages.STOP_WORDS)
 _analyzer = cache(lambda: TextAnalyzer(latin_rules()))

@@ -22,15 +22,9 @@ from vecall.errors import BusyError
 from vecall.limits import HttpLimits
 from vecall.mcp.answers import Access, Answers
 from vecall.mcp.server import server_of
+from vecall.server import responses
 from vecall.server.app import handle_lifespan
 from vecall.server.requests import Gate, HttpRequest, Validator
-from vecall.server.responses import (
-    HttpError,
-    answer_to,
-    as_response,
-    internal_error,
-    json_response,
-)
 from vecall.server.tokens import Token, TokenSource
 from vecall.telemetry import is_traced
 from vecall.tools.output import DEFAULT_MAX_TOKENS
@@ -127,15 +121,17 @@ class _Application:
 
         try:
             if not at_path:
-                raise HttpError("not_found", "There is nothing at this path.")
+                raise responses.HttpError("not_found", "There is nothing at this path.")
             await self._check_and_answer(HttpRequest(scope, receive), counted)
         except Exception as error:
-            expected = answer_to(error)
+            expected = responses.answer_to(error)
             if expected is None:
                 _log.error("%s %s", id_, type(error).__name__)
             if started:
                 return
-            response: Response = as_response(expected or internal_error(), id_)
+            response: Response = responses.as_response(
+                expected or responses.internal_error(), id_
+            )
             response.headers["Connection"] = "close"  # the body may be endless
             await response(scope, receive, counted)
 
@@ -153,11 +149,13 @@ class _Application:
         more = f', resource_metadata="{root}{self._metadata_paths[0]}"'
         token = gate.authenticate(request, more)
         if token.admin or token.user is None:
-            raise HttpError("forbidden", "This needs a token of an app and a user.")
+            raise responses.HttpError(
+                "forbidden", "This needs a token of an app and a user."
+            )
         if request.method != "POST":
             # No client needs a stream of the server, and there is no session to end.
             msg = "The method is not allowed here."
-            raise HttpError("method_not_allowed", msg, {"Allow": "POST"})
+            raise responses.HttpError("method_not_allowed", msg, {"Allow": "POST"})
         gate.check_rate(token.id, "read")
         async with AsyncExitStack() as held:
             most = gate.limits.max_text_body_bytes
@@ -171,7 +169,9 @@ class _Application:
                     params["name"], params.get("arguments")
                 )
                 told = {"jsonrpc": "2.0", "id": message["id"], "result": result}
-                await json_response(told)(request.scope, request.receive, send)
+                await responses.json_response(told)(
+                    request.scope, request.receive, send
+                )
                 return
             receive = _replaying_receive(body, request.receive)
             # A manager serves one request here: what it starts ends with it.
@@ -185,7 +185,7 @@ class _Application:
         """Return the metadata of the path as a protected resource, without a secret."""
         if request.method not in ("GET", "HEAD"):
             msg = "The method is not allowed here."
-            raise HttpError("method_not_allowed", msg, {"Allow": "GET, HEAD"})
+            raise responses.HttpError("method_not_allowed", msg, {"Allow": "GET, HEAD"})
         fields = {"resource": root + self.path, "resource_name": "vecall"}
         issuers = {"authorization_servers": self.issuers} if self.issuers else {}
         more = {**issuers, "bearer_methods_supported": ["header"]}

@@ -25,13 +25,8 @@ from vecall.operations.options import checked_group
 from vecall.operations.searches import SearchArguments
 from vecall.operations.writes import Writes
 from vecall.ranking.options import COSINE_ALONE, Ranking
+from vecall.search import searcher
 from vecall.search.search_index import SearchIndex
-from vecall.search.searcher import (
-    Searcher,
-    SearchOptions,
-    SearchRequest,
-    entry_from_row,
-)
 from vecall.service.items import ServiceKeywords
 from vecall.service.memory_service import MemoryService
 from vecall.store import EmbeddingModel, Row, Storage
@@ -90,7 +85,7 @@ def _is_latin(letter: str) -> bool:
     return letter.isascii() or unicodedata.name(letter, "").startswith("LATIN")
 
 
-class _MatchingRecall(Searcher):
+class _MatchingRecall(searcher.Searcher):
     """Answers searches by scanning every text of the user, newest first."""
 
     def __init__(
@@ -110,7 +105,7 @@ class _MatchingRecall(Searcher):
         self._storage = storage
         self._matching = matching
 
-    async def search(self, request: SearchRequest) -> SearchMemoryResponse:
+    async def search(self, request: searcher.SearchRequest) -> SearchMemoryResponse:
         if not has_word(request.query):
             return SearchMemoryResponse()
         found = await Join(self._loader.submit_scan(request.key, self._best, request))
@@ -131,18 +126,20 @@ class _MatchingRecall(Searcher):
                     "vectors": 0.0,
                     "vector_scale": 1.0,
                 }
-            memory = entry_from_row(row, now, score, math.nan, confidence, signals)
+            memory = searcher.entry_from_row(
+                row, now, score, math.nan, confidence, signals
+            )
             memory = self._scoring.rescore(memory, request.query)
             if floor is None or (memory.confidence or 0.0) >= floor:
                 memories.append(memory)
         return SearchMemoryResponse(memories)
 
-    async def candidates(self, request: SearchRequest) -> SearchMemoryResponse:
+    async def candidates(self, request: searcher.SearchRequest) -> SearchMemoryResponse:
         """Return the matches; without any, the memories with some of the words."""
         found = await self.search(request)
         return found if found.memories else await super().search(request)
 
-    def _best(self, request: SearchRequest) -> list[tuple[float, Row]]:
+    def _best(self, request: searcher.SearchRequest) -> list[tuple[float, Row]]:
         matches = self._matching(to_valid_utf8(request.query))
         with self._storage.read(*request.key) as reads:
             now = self._expiry_clock.now()
@@ -226,7 +223,7 @@ class InMemoryMemoryService(_InMemoryService):
         *,
         embedder: None = None,
         top_k: int = 5,
-        search: SearchOptions | None = None,
+        search: searcher.SearchOptions | None = None,
         **options: Unpack[ServiceKeywords],
     ) -> None:
         """Create an empty service."""
@@ -236,7 +233,7 @@ class InMemoryMemoryService(_InMemoryService):
         unused: object = embedder
         if unused is not None:
             raise ConfigError(f"embedder: {_ONLY_MATCHES}")
-        chosen = checked_group(search, SearchOptions, "search")
+        chosen = checked_group(search, searcher.SearchOptions, "search")
         for name in ("ranking", "calibration", "authors"):
             if getattr(chosen, name) is not None:
                 raise ConfigError(f"search.{name}: {_ONLY_MATCHES}")
@@ -269,13 +266,13 @@ class VectorMemoryService(_InMemoryService):
         embedder: EmbedderLike,
         *,
         top_k: int = 5,
-        search: SearchOptions | None = None,
+        search: searcher.SearchOptions | None = None,
         **options: Unpack[ServiceKeywords],
     ) -> None:
         """Create an empty service."""
         if embedder is None:
             raise ConfigError("embedder: VectorMemoryService needs one")
-        chosen = checked_group(search, SearchOptions, "search")
+        chosen = checked_group(search, searcher.SearchOptions, "search")
         if chosen.ranking is None:
             cosine = Ranking(fusion="vectors", weights=COSINE_ALONE)
             chosen = replace(chosen, ranking=cosine)

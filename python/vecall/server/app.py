@@ -20,18 +20,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vecall.errors import ConfigError
 from vecall.limits import HttpLimits, Limits
+from vecall.server import requests
 from vecall.server.handlers import run_operation
 from vecall.server.limits import Turns
 from vecall.server.operations import all_operations
-from vecall.server.requests import (
-    Gate,
-    HttpRequest,
-    Validator,
-    authorize,
-    changes,
-    read_query,
-    ref,
-)
 from vecall.server.responses import HttpError, answer_to, as_response, internal_error
 from vecall.server.routing import (
     Operation,
@@ -95,7 +87,7 @@ def create_app(
     folder = None if backups is None else Path(backups)
     if folder is not None and not folder.is_dir():
         raise ConfigError("backups: there is no such folder")
-    gate = Gate(tokens, limits, hosts, origins)
+    gate = requests.Gate(tokens, limits, hosts, origins)
     state = ServerState(
         memory, gate.limits, session_loader, accepting=accepting, backups=folder
     )
@@ -105,7 +97,7 @@ def create_app(
 class _Application:
     """Answers requests."""
 
-    def __init__(self, state: ServerState, gate: Gate) -> None:
+    def __init__(self, state: ServerState, gate: requests.Gate) -> None:
         self.state = state
         self._gate = gate
         self._turns = Turns()
@@ -113,14 +105,14 @@ class _Application:
         operations = all_operations(state.limits, of_memory)
         shared = shared_schemas(operations, state.limits)
         self._router = Router([*operations, *page_operations()])
-        self._validator = Validator(shared)
+        self._validator = requests.Validator(shared)
         state.document = openapi(operations, shared)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await handle_lifespan(receive, send)
         elif scope["type"] == "http":
-            await _Exchange(self, HttpRequest(scope, receive)).answer(send)
+            await _Exchange(self, requests.HttpRequest(scope, receive)).answer(send)
 
     async def respond(self, exchange: _Exchange) -> Response:
         """Check a request and run its operation."""
@@ -134,10 +126,12 @@ class _Application:
         size = request.declared_size if request.has_body else 0
         await self._turns.turn(sender, size)
         if token is not None:
-            kind = "write" if changes(operation.access) else "read"
+            kind = "write" if requests.changes(operation.access) else "read"
             gate.check_rate(token.id, kind)
-            authorize(token, operation.access, names)
-        query = read_query(request, self._validator, operation.query, operation.needs)
+            requests.authorize(token, operation.access, names)
+        query = requests.read_query(
+            request, self._validator, operation.query, operation.needs
+        )
         async with AsyncExitStack() as held:
             body = await self._read_body(request, operation, token, held)
             call = RequestContext(
@@ -168,7 +162,7 @@ class _Application:
 
     async def _read_body(
         self,
-        request: HttpRequest,
+        request: requests.HttpRequest,
         operation: Operation,
         token: Token | None,
         held: AsyncExitStack,
@@ -186,11 +180,11 @@ class _Application:
             "batch": limits.max_body_bytes,
         }[operation.body_limit]
         body = await self._gate.read_bytes(request, token.id, max_bytes, held)
-        schema = ref(operation.body)
+        schema = requests.ref(operation.body)
         return await self._gate.parsed(body, token.id, schema, self._validator)
 
     async def _answer_in_time(
-        self, operation: Operation, call: RequestContext, request: HttpRequest
+        self, operation: Operation, call: RequestContext, request: requests.HttpRequest
     ) -> Response:
         seconds = self.state.limits.request_seconds
         work = _begin_work(operation.handler(call), operation.handler is run_operation)
@@ -201,7 +195,7 @@ class _Application:
         left = False
         if not done:
             is_read = operation.body is not None or not request.has_body
-            if is_read and not changes(operation.access):
+            if is_read and not requests.changes(operation.access):
                 left = await _wait_for_client(work, request.receive, seconds - quick)
             else:
                 await asyncio.wait([work], timeout=seconds - quick)
@@ -218,7 +212,7 @@ class _Application:
 class _Exchange:
     """One request and its response."""
 
-    def __init__(self, app: _Application, request: HttpRequest) -> None:
+    def __init__(self, app: _Application, request: requests.HttpRequest) -> None:
         self._app = app
         self.request = request
         self.operation: Operation | None = None

@@ -15,18 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from vecall import system
 from vecall.errors import BusyError, ConfigError, NetworkFilesystemError, StorageError
 from vecall.store.file.connections import file_bytes
-from vecall.system import (
-    OpenFolder,
-    at_fork,
-    filesystem_of,
-    is_own,
-    lock_byte,
-    open_private,
-    resolved,
-    unlock_byte,
-)
 
 _NETWORK = re.compile(
     r"(nfs\d?|cifs|smb\d?|smbfs|smbfs\d|ncpfs?|afs|coda|ceph|lustre|gpfs|beegfs|"
@@ -105,7 +96,7 @@ def require_unrelated(path: Path, database: Path | None) -> None:
 
 def require_local(folder: Path) -> None:
     """Check that a folder is on a local file system, as far as is known."""
-    kind = filesystem_of(folder)
+    kind = system.filesystem_of(folder)
     if kind is not None and _NETWORK.fullmatch(kind):
         raise NetworkFilesystemError(
             f"path: lies on a network file system ({kind}), whose locks cannot be "
@@ -130,7 +121,7 @@ def create_private(path: Path) -> None:
     would drop the locks of every connection in this process. O_EXCL makes sure of that.
     """
     try:
-        os.close(open_private(path, os.O_RDWR | os.O_EXCL))
+        os.close(system.open_private(path, os.O_RDWR | os.O_EXCL))
     except FileExistsError:
         return
     except OSError as error:
@@ -176,13 +167,13 @@ class Reserve:
     def fill(self, size: int) -> None:
         """Reserve so many bytes more, as far as the disk has room."""
         try:
-            handle = open_private(self._path, os.O_WRONLY)
+            handle = system.open_private(self._path, os.O_WRONLY)
         except OSError:
             return
         try:
             about = os.fstat(handle)
             is_plain = stat.S_ISREG(about.st_mode) and about.st_nlink == 1
-            if is_plain and is_own(about):
+            if is_plain and system.is_own(about):
                 end = about.st_size + size
                 os.lseek(handle, about.st_size, os.SEEK_SET)
                 for at in range(about.st_size, end, _STEP):
@@ -231,7 +222,7 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         """Open the lock file; create it with mode 0600 if it does not exist."""
         try:
-            self._file = open_private(path, os.O_RDWR)
+            self._file = system.open_private(path, os.O_RDWR)
         except OSError as error:
             msg = f"path: the lock file cannot be opened: {error.strerror}"
             raise StorageError(msg) from error
@@ -250,26 +241,26 @@ class FileLock:
             try:
                 yield
             finally:
-                unlock_byte(self._file, _GATE)
+                system.unlock_byte(self._file, _GATE)
         finally:
             self._mutex.release()
 
     def _lock_in_turn(self, deadline: float, timeout_s: float) -> None:
         try:
-            while not lock_byte(self._file, _HEAD):
+            while not system.lock_byte(self._file, _HEAD):
                 if time.monotonic() >= deadline:
                     raise _busy_error(timeout_s)
                 # Random pauses give all waiting processes the same chance.
                 time.sleep(_QUEUE_S * _chance.uniform(0.5, 1.5))
             try:
                 pause = _SHORT_S
-                while not lock_byte(self._file, _GATE):
+                while not system.lock_byte(self._file, _GATE):
                     if time.monotonic() >= deadline:
                         raise _busy_error(timeout_s)
                     time.sleep(pause)
                     pause = min(1.1 * pause, _LONG_S)
             finally:
-                unlock_byte(self._file, _HEAD)
+                system.unlock_byte(self._file, _HEAD)
         except BusyError:
             raise
         except OSError as error:
@@ -316,7 +307,7 @@ def close_gate(gate: FileLock) -> None:
 
 
 def _lock_path(database: Path) -> Path:
-    path = resolved(database)
+    path = system.resolved(database)
     return path.with_name(path.name + ".lock")
 
 
@@ -331,7 +322,7 @@ def _forget_gates_of_parent() -> None:
     _gates_mutex = threading.Lock()
 
 
-at_fork(after_in_child=_forget_gates_of_parent)
+system.at_fork(after_in_child=_forget_gates_of_parent)
 
 
 # The folder of snapshots next to a database file.
@@ -377,7 +368,7 @@ class SnapshotFolder:
     @contextmanager
     def _open_snapshot(self, part: int) -> Iterator[BinaryIO]:
         """Open a partition's snapshot; OSError if it is missing or no plain file."""
-        with OpenFolder(self.path) as folder:
+        with system.OpenFolder(self.path) as folder:
             handle = folder.open_to_read(f"{part}.vs")
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -408,7 +399,7 @@ class SnapshotFolder:
         if not self.path.is_dir():
             self.path.mkdir(mode=0o700)
         passing = f"{part}.{os.getpid()}.tmp"
-        with OpenFolder(self.path) as folder:
+        with system.OpenFolder(self.path) as folder:
             try:
                 handle = folder.open_private(passing, os.O_WRONLY | os.O_TRUNC)
                 with os.fdopen(handle, "wb") as file:
@@ -423,13 +414,13 @@ class SnapshotFolder:
 
     def remove(self, part: int) -> None:
         """Remove a partition's snapshot, if there is one."""
-        with suppress(OSError), OpenFolder(self.path) as folder:
+        with suppress(OSError), system.OpenFolder(self.path) as folder:
             _unlink_if_possible(f"{part}.vs", folder)
 
     def clear(self, *, unfinished_only: bool = False) -> int:
         """Remove snapshots and leftovers of interrupted writes; return their number."""
         count = 0
-        with suppress(OSError), OpenFolder(self.path) as folder:
+        with suppress(OSError), system.OpenFolder(self.path) as folder:
             for name in folder.names():
                 if _NAMES.fullmatch(name) and not (
                     unfinished_only and name.endswith(".vs")
@@ -440,7 +431,7 @@ class SnapshotFolder:
     def sizes(self) -> dict[str, int]:
         """Return the bytes of each file."""
         found = {}
-        with suppress(OSError), OpenFolder(self.path) as folder:
+        with suppress(OSError), system.OpenFolder(self.path) as folder:
             for name in sorted(folder.names()):
                 if _NAMES.fullmatch(name):
                     with suppress(OSError):
@@ -452,7 +443,7 @@ class SnapshotFolder:
         return sum(self.sizes().values())
 
 
-def _unlink_if_possible(name: str, folder: OpenFolder) -> bool:
+def _unlink_if_possible(name: str, folder: system.OpenFolder) -> bool:
     try:
         folder.unlink(name)
     except OSError:

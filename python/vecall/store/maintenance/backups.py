@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from vecall import errors
+from vecall import errors, system
 from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import (
     as_vecall_error,
@@ -28,14 +28,6 @@ from vecall.store.transaction import Transaction, fact
 from vecall.store.writes.add import drop_digests
 from vecall.store.writes.delete import hide_what_is_gone
 from vecall.store.writes.history import count_purge, shorten_digests
-from vecall.system import (
-    lock_byte,
-    lock_folder,
-    open_private,
-    replace,
-    sync_file,
-    sync_folder,
-)
 
 _PATIENCE_S = 10.0  # timeout for readers that prevent the WAL's truncation
 _PAUSE_S = 0.02
@@ -117,12 +109,12 @@ def copy_state(source: sqlite3.Connection, target: Path) -> None:
             columns = copy.execute(query).fetchall()  # to the end: else it stays open
             if ("snap",) in columns:  # not in files of the first schema
                 copy.execute("UPDATE part SET snap = NULL")
-        sync_file(passing)
-        replace(passing, target)
+        system.sync_file(passing)
+        system.replace(passing, target)
     except BaseException:
         _remove(passing)
         raise
-    sync_folder(target.parent)
+    system.sync_folder(target.parent)
 
 
 def _live_bytes(connection: sqlite3.Connection) -> int:
@@ -195,7 +187,7 @@ def keep_backups(
         stem = f"{path.stem}-{str(fact(connection, 'uuid'))[:8]}-"
     made = re.compile(re.escape(stem) + r"\d{8}T\d{6}\.\d{6}Z\.db")
     unfinished = re.compile(rf"{made.pattern}\.new(\.[0-9a-f]{{8}}\.part)?[-.a-z]*")
-    with lock_folder(folder):
+    with system.lock_folder(folder):
         for name in os.listdir(folder):  # noqa: PTH208 - a Path for each costs more
             if unfinished.fullmatch(name):
                 _remove(folder / name)  # left by a killed backup
@@ -204,10 +196,10 @@ def keep_backups(
         try:
             copy(passing)
             check(passing)
-            replace(passing, target)
+            system.replace(passing, target)
         finally:
             _remove(passing)
-        sync_folder(folder)
+        system.sync_folder(folder)
         others = filter(made.fullmatch, os.listdir(folder))  # noqa: PTH208
         older = sorted(set(others) - {target.name}, reverse=True)[keep - 1 :]
         return target, sum(_remove(folder / name) for name in older)
@@ -285,8 +277,8 @@ def _rename_over(passing: Path, target: Path) -> Path | None:
     """Give a file another's name; return where the other one is kept."""
     if not target.exists():
         filesystem.require_new(target)
-        replace(passing, target)
-        sync_folder(target.parent)
+        system.replace(passing, target)
+        system.sync_folder(target.parent)
         return None
     aside = target.with_name(f"{target.name}.before-{_timestamp()}")
     with _kept_closed(target):
@@ -297,13 +289,13 @@ def _rename_over(passing: Path, target: Path) -> Path | None:
             for suffix in _LOGS:
                 log = target.with_name(target.name + suffix)
                 if log.exists():
-                    replace(log, aside.with_name(aside.name + suffix))
-            replace(passing, target)
+                    system.replace(log, aside.with_name(aside.name + suffix))
+            system.replace(passing, target)
         except OSError as error:
             msg = f"target: cannot be replaced: {error.strerror}"
             raise errors.StorageError(msg) from error
     filesystem.SnapshotFolder(target).clear()
-    sync_folder(target.parent)
+    system.sync_folder(target.parent)
     return aside
 
 
@@ -328,9 +320,9 @@ def _kept_closed(path: Path) -> Iterator[None]:
 @contextmanager
 def _sqlite_lock(path: Path) -> Iterator[int]:
     """Lock a file against SQLite; closing it drops all locks of this process on it."""
-    file = open_private(path, os.O_RDWR)
+    file = system.open_private(path, os.O_RDWR)
     try:
-        if not lock_byte(file, _SHARED_BYTE):
+        if not system.lock_byte(file, _SHARED_BYTE):
             raise errors.BusyError(_IN_USE)
         yield file
     finally:

@@ -24,14 +24,9 @@ from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import connect_to_read, file_bytes, storage_errors
 from vecall.store.file.database import MIN_FREE_BYTES, Database, load_checkpoint
 from vecall.store.names import UserNames, names_of_user, partition_names
+from vecall.store.queries import partition_reads
 from vecall.store.queries.item_reads import checked_items
 from vecall.store.queries.listing import count_again, miscounted, totals
-from vecall.store.queries.partition_reads import (
-    checked_rows,
-    count_totals,
-    lacking_vectors,
-    load_rows,
-)
 from vecall.store.transaction import active_model
 from vecall.store.values import decode_namespace
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
@@ -214,14 +209,18 @@ def _content_findings(path: Path, connection: sqlite3.Connection) -> Iterator[Fi
 def _rows_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
     held = connection.execute("SELECT rid FROM mem WHERE state = 'quarantined'")
     rids = [rid for (rid,) in held]
-    aside = len(rids) - len(load_rows(connection, rids, any_state=True))
-    yield checksums_finding("memories", checked_rows(connection), _REMEDY, aside)
+    aside = len(rids) - len(partition_reads.load_rows(connection, rids, any_state=True))
+    yield checksums_finding(
+        "memories", partition_reads.checked_rows(connection), _REMEDY, aside
+    )
     aside = connection.execute("SELECT count(*) FROM item WHERE part < 0").fetchone()[0]
     yield checksums_finding("items", checked_items(connection), _REMEDY, aside)
     wrong = miscounted(connection)
     message = f"wrong for {wrong}; --repair counts again" if wrong else "right"
     yield Finding("warning" if wrong else "ok", "counts", message)
-    yield vectors_finding(active_model(connection), *lacking_vectors(connection))
+    yield vectors_finding(
+        active_model(connection), *partition_reads.lacking_vectors(connection)
+    )
 
 
 def repair(path: Path) -> list[str]:
@@ -233,7 +232,7 @@ def repair(path: Path) -> list[str]:
     done = []
     with closing(Database(path, "full")) as database:
         with database.read_transaction() as connection:
-            _, damaged, old = checked_rows(connection)
+            _, damaged, old = partition_reads.checked_rows(connection)
             _, items, old_items = checked_items(connection)
         with database.write_transaction() as connection:
             for rid in damaged:
@@ -296,7 +295,7 @@ def file_facts(path: Path) -> dict[str, Any]:
             counts.update(
                 totals(connection)
                 if version >= _WITH_COUNTERS
-                else count_totals(
+                else partition_reads.count_totals(
                     connection,
                     waiting=version >= _WITH_WAITING,
                     items=version >= _WITH_ITEMS,
