@@ -1,8 +1,9 @@
 """vecall's graph beside SymphonyQG, ScaNN's tree and hnswlib, at equal recall.
 
-    VECALL_EMBEDDINGS=folder python -m bench.vector.graph_rivals
-    VECALL_EMBEDDINGS=folder python -m bench.vector.graph_rivals --copies 10
+    python -m bench.vector.graph_rivals
+    python -m bench.vector.graph_rivals --copies 10
 
+VECALL_EMBEDDINGS names the folder of the vectors, as in bench.vector.compare.
 Each library answers every query with each setting of its knobs, the libraries taking
 turns; one thread, one query at a time, from Python. Of each query the best round
 counts.

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall import types
 from vecall.clock import Time
 from vecall.concurrency.closing import ClosesOnExit, close_at_exit
 from vecall.concurrency.executor import PeriodicWorker
@@ -54,6 +53,27 @@ from vecall.service.items import Items, bound_as
 from vecall.service.user import UserMemory
 from vecall.store import State
 from vecall.summaries import SummaryProvider
+from vecall.types import (
+    UNSET,
+    AddedIds,
+    Conflict,
+    Consolidation,
+    Content,
+    Event,
+    Explanation,
+    FilterLike,
+    ForgetProposal,
+    ListedSession,
+    MemoryEntry,
+    MemoryFigures,
+    OwnVectors,
+    Page,
+    Revision,
+    SearchMemoryResponse,
+    Session,
+    Unset,
+    without_unset,
+)
 from vecall.validation import checked_owner
 
 
@@ -266,12 +286,12 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
     async def add_session_to_memory(
         self,
-        session: types.Session | Mapping[str, Any] | object,
+        session: Session | Mapping[str, Any] | object,
         *,
         restore: bool = False,
         replace: bool = False,
         idempotency_key: str | None = None,
-    ) -> types.AddedIds:
+    ) -> AddedIds:
         """Store the turns of a session.
 
         The call is an idempotent upsert. Stored turns cost nothing, changed turns are
@@ -311,7 +331,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         *,
         app_name: str,
         user_id: str,
-        events: Sequence[types.Event | Mapping[str, Any] | object] | None = None,
+        events: Sequence[Event | Mapping[str, Any] | object] | None = None,
         session_id: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool = False,
@@ -319,7 +339,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         messages: Sequence[Mapping[str, Any] | object] | None = None,
         ttl: float | timedelta | str | None = None,
         verbatim: bool = False,
-    ) -> types.AddedIds:
+    ) -> AddedIds:
         """Store some turns, such as the new ones since the last call.
 
         It stores the turns themselves, also with a summarizer or a trigger.
@@ -368,20 +388,18 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         *,
         app_name: str,
         user_id: str,
-        memories: types.MemoryEntry
-        | types.Content
-        | Sequence[types.MemoryEntry | types.Content | object],
+        memories: MemoryEntry | Content | Sequence[MemoryEntry | Content | object],
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool | None = None,
         idempotency_key: str | None = None,
         scope: Scope = "user",
-        vectors: types.OwnVectors | None = None,
+        vectors: OwnVectors | None = None,
         if_absent: bool = False,
         ttl: float | timedelta | str | None = None,
         verbatim: bool = False,
         supersedes: str | Sequence[str] | None = None,
         similar: bool = False,
-    ) -> types.AddedIds:
+    ) -> AddedIds:
         """Store facts, decisions or other memories, as strings or entries.
 
         Args:
@@ -447,14 +465,14 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         top_k: Count | None = None,
         min_similarity: Cosine | None = None,
         min_confidence: Share | None = None,
-        filter: types.FilterLike | None = None,
+        filter: FilterLike | None = None,
         ranking: Ranking | None = None,
         explain: bool = False,
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         offset: Offset = 0,
         time_zone: str | tzinfo | None = None,
-    ) -> types.SearchMemoryResponse:
+    ) -> SearchMemoryResponse:
         """Return a user's memories that are relevant to a query.
 
         Args:
@@ -527,12 +545,12 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         top_k: Count | None = None,
         min_similarity: Cosine | None = None,
         min_confidence: Share | None = None,
-        filter: types.FilterLike | None = None,
+        filter: FilterLike | None = None,
         ranking: Ranking | None = None,
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         time_zone: str | tzinfo | None = None,
-    ) -> types.Explanation:
+    ) -> Explanation:
         """Return why a search returns one memory, or does not, and by what margin.
 
         It searches twice: as `search_memory` with these arguments, and without floors
@@ -578,7 +596,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     @bound_as("get", "memory_id")
     async def get_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
-    ) -> types.MemoryEntry:
+    ) -> MemoryEntry:
         """Return one memory by its id.
 
         Args:
@@ -601,7 +619,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         memory_ids: Sequence[str],
         scope: Scope = "user",
         include_expired: bool = False,
-    ) -> list[types.MemoryEntry | None]:
+    ) -> list[MemoryEntry | None]:
         """Return several memories by their ids, as of one moment.
 
         Args:
@@ -687,7 +705,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         memory_id: str,
         turns_before: int = 2,
         turns_after: int = 2,
-    ) -> list[types.MemoryEntry]:
+    ) -> list[MemoryEntry]:
         """Return a memory with the turns before and after it, in order.
 
         Args:
@@ -790,7 +808,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         *,
         app_name: str,
         user_id: str,
-        filter: types.FilterLike,
+        filter: FilterLike,
         scope: Scope = "user",
     ) -> int:
         """Delete a user's memories that match a filter, permanently.
@@ -834,7 +852,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         )
 
     async def observe_session(
-        self, session: types.Session | Mapping[str, Any] | object
+        self, session: Session | Mapping[str, Any] | object
     ) -> list[str]:
         """Buffer the new turns of a session until the trigger turns them into memories.
 
@@ -857,7 +875,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     @bound_as("end_session", "session_id", required=True)
     async def end_session(
         self,
-        session: types.Session | Mapping[str, Any] | object | None = None,
+        session: Session | Mapping[str, Any] | object | None = None,
         *,
         app_name: str | None = None,
         user_id: str | None = None,
@@ -895,18 +913,18 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         memory_id: str,
         scope: Scope = "user",
         max_trust: str | None = None,
-        content: types.Content | types.Unset = types.UNSET,
-        author: str | None | types.Unset = types.UNSET,
-        timestamp: Time | None | types.Unset = types.UNSET,
-        kind: str | None | types.Unset = types.UNSET,
-        source: str | None | types.Unset = types.UNSET,
-        custom_metadata: Mapping[str, Any] | None | types.Unset = types.UNSET,
-        importance: Share | None | types.Unset = types.UNSET,
-        valid_until: Time | None | types.Unset = types.UNSET,
+        content: Content | Unset = UNSET,
+        author: str | None | Unset = UNSET,
+        timestamp: Time | None | Unset = UNSET,
+        kind: str | None | Unset = UNSET,
+        source: str | None | Unset = UNSET,
+        custom_metadata: Mapping[str, Any] | None | Unset = UNSET,
+        importance: Share | None | Unset = UNSET,
+        valid_until: Time | None | Unset = UNSET,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         if_version: float | None = None,
         verbatim: bool = False,
-    ) -> types.MemoryEntry:
+    ) -> MemoryEntry:
         """Correct one memory; its history keeps the former version.
 
         Ingesting the former version again does not undo the correction.
@@ -941,7 +959,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: Nothing to change, or an invalid value.
             DimensionError: The vector's length differs from that of the file's vectors.
         """
-        changes = types.without_unset(
+        changes = without_unset(
             content=content,
             author=author,
             timestamp=timestamp,
@@ -968,7 +986,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     @bound_as("history", "memory_id")
     async def memory_history(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
-    ) -> list[types.Revision]:
+    ) -> list[Revision]:
         """Return all revisions of a memory and of those it replaced, oldest first.
 
         Args:
@@ -994,9 +1012,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         cursor: str | None = None,
         limit: Count | None = None,
         scope: Scope = "user",
-        filter: types.FilterLike | None = None,
+        filter: FilterLike | None = None,
         include_expired: bool = False,
-    ) -> types.Page[types.MemoryEntry]:
+    ) -> Page[MemoryEntry]:
         """Return a page of a user's memories in order of creation.
 
         Args:
@@ -1032,7 +1050,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         app_name: str,
         user_id: str,
         state: State = "live",
-        filter: types.FilterLike | None = None,
+        filter: FilterLike | None = None,
         scope: Scope = "user",
         include_expired: bool = False,
     ) -> int:
@@ -1065,7 +1083,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         state: State = "live",
         scope: Scope = "user",
         include_expired: bool = False,
-    ) -> types.MemoryFigures:
+    ) -> MemoryFigures:
         """Return how many memories a user has, by day and by kind.
 
         Args:
@@ -1093,7 +1111,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         limit: Count | None = None,
         scope: Scope = "user",
         include_expired: bool = False,
-    ) -> types.Page[types.ListedSession]:
+    ) -> Page[ListedSession]:
         """Return a page of the user's sessions that have memories, in order of names.
 
         The order is that of Unicode code points. A session whose turns still wait to
@@ -1202,7 +1220,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     @bound_as("propose_forget", "query")
     async def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: Count | None = None
-    ) -> types.ForgetProposal:
+    ) -> ForgetProposal:
         """Search for memories to forget, without deleting them.
 
         Args:
@@ -1264,7 +1282,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         similarity: Share | None = None,
         fold: Collection[Fold] = SESSIONS,
         dry_run: bool = False,
-    ) -> types.Consolidation:
+    ) -> Consolidation:
         """Merge a user's duplicate memories and summarize the old ones.
 
         The merged and summarized memories are archived; `restore_memory` makes them
@@ -1311,7 +1329,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         user_id: str,
         limit: Count | None = None,
         scope: Scope = "user",
-    ) -> list[types.Conflict]:
+    ) -> list[Conflict]:
         """Propose pairs of statements that may contradict or update each other.
 
         Nothing is changed. `add_memory` with the later memory, which `supersedes` the
