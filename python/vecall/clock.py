@@ -233,8 +233,9 @@ def utc_seconds(value: object, name: str) -> float:
 def _parsed_datetime(
     text: str, name: str, form: str = "date and time with an offset"
 ) -> datetime:
-    try:  # it takes "Z" alone
-        return datetime.fromisoformat(text[:-1] + "Z" if text[-1:] == "z" else text)
+    given = text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text  # also of a day
+    try:
+        return datetime.fromisoformat(given)
     except ValueError:
         raise InvalidArgumentError(f"{name}: expected an ISO 8601 {form}") from None
 

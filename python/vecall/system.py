@@ -352,20 +352,6 @@ def at_fork(**hooks: Callable[[], object]) -> None:
         os.register_at_fork(**hooks)
 
 
-class ThisProcess:
-    """This process, whose id takes no system call."""
-
-    id = os.getpid()
-
-    @classmethod
-    def find(cls) -> None:
-        """Ask for the id, in a forked child."""
-        cls.id = os.getpid()
-
-
-at_fork(after_in_child=ThisProcess.find)
-
-
 class cached(Generic[_Result]):  # noqa: N801 - as functools.cached_property
     """A method as an attribute, which is computed at its first use.
 

@@ -336,3 +336,18 @@ def test_every_format_has_a_name_that_the_guide_has():
     guide = Path(__file__).parents[2] / "docs" / "guide" / "import.md"
     text = guide.read_text()
     assert [name for name in FORMATS if f"`{name}`" not in text] == []
+
+
+def test_the_metadata_of_a_message_stand_after_what_its_program_says(memory, tmp_path):
+    """And lose against it; another order would be another metadata to the store."""
+    message = {"role": "user", "content": KEEP, "id": "m1", "name": "Bo"}
+    message["metadata"] = {"z": 1, "name": "Ann", "a": 2}
+    (tmp_path / "openai.jsonl").write_text(json.dumps({"messages": [message]}))
+    import_file(memory, tmp_path / "openai.jsonl", **OWNER)
+    (found,) = memory.sync.list_memories(**OWNER)
+    assert list(found.custom_metadata.items()) == [
+        ("name", "Bo"),
+        ("message_id", "m1"),
+        ("z", 1),
+        ("a", 2),
+    ]

@@ -141,6 +141,11 @@ TABLE = [
 ]
 
 
+def test_a_word_with_a_sign_in_it_is_read_in_its_pieces():
+    assert named("what did we decide in dec'22") == named("in dec") != ""
+    assert named("après-ski parties since 2023") == "2023-01-01 -"
+
+
 def test_each_word_of_time_opens_the_search_for_a_period():
     """As the whole of a text, and as a query's analysis splits it into words."""
     words = {

@@ -71,6 +71,8 @@ def test_every_host_must_be_local_or_verified(url, checked):
         f"postgresql://u:{SECRET}@one/db?writers=none",
         f"postgresql://u:{SECRET}@one/db?prepare={SECRET}",
         f"postgresql://u:{SECRET}@one/db#part",
+        f"postgresql://u:{SECRET}?2@one/db",
+        f"postgresql://u:{SECRET}@one:{'9' * 5_000}/db",
         f"u:{SECRET}@one/db",
         f"postgresql://one/db?keeper_url={SECRET}",
         f"postgresql://one/db?keeper_url=postgresql://u:{SECRET}@one/db?writers=2",

@@ -152,6 +152,13 @@ def test_without_a_memory_service_every_question_to_it_is_a_bad_request():
     assert opened.ask("GET", "/healthz").json() == {"status": "ok"}
 
 
+def test_without_a_memory_service_a_page_of_apps_is_a_bad_request():
+    """Also where the token's only app is not on it."""
+    opened = door_to(None)
+    for query in ("", "?prefix=zz"):
+        assert error_of(opened.ask("GET", f"/apps{query}")) == (400, "not_configured")
+
+
 def test_a_session_cannot_be_loaded_without_a_loader_or_by_one_that_fails(door):
     """S0.47: the loader is a hook."""
     answer = door().ask("PATCH", f"{ALICE}/memory", json={"sessionId": "trip"})

@@ -25,6 +25,7 @@ from vecall import (
     MemoryEntry,
     MemoryService,
 )
+from vecall.operations.import_export import _LINES_AT_ONCE
 
 EMBEDDER = Recorder(6)
 QUERIES = ["zebra", "okapi new", "user: zebra 3", "\u00e9\U0001f99c", "fact7"]
@@ -354,3 +355,23 @@ def wait_until_embedded(service: MemoryService, count: int) -> None:
     while service.sync.admin.stats()["embedded"] < count:
         assert time.monotonic() < end, "the rows get no vectors"
         time.sleep(0.01)
+
+
+def test_a_history_that_is_imported_apart_from_its_memory_can_go_on(
+    open_service, tmp_path
+):
+    """The revisions of a memory may be all that a batch of an import holds."""
+    service = open_service(tmp_path / "a.db")
+    (id_,) = service.sync.add_memory(**ALICE, memories=["zebra 0"])
+    for number in range(1, 4):
+        service.sync.update_memory(**ALICE, memory_id=id_, content=f"zebra {number}")
+    others = [f"tea {number}" for number in range(_LINES_AT_ONCE - 1)]
+    service.sync.add_memory(**ALICE, memories=others)
+    service.sync.admin.export_jsonl(tmp_path / "export")
+    copy = open_service(tmp_path / "b.db")
+    copy.sync.admin.import_jsonl(tmp_path / "export")
+    for number in range(4, 7):
+        copy.sync.update_memory(**ALICE, memory_id=id_, content=f"zebra {number}")
+    told = copy.sync.memory_history(**ALICE, memory_id=id_)
+    assert [each.memory.text for each in told] == [f"zebra {n}" for n in range(7)]
+    assert "zebra 6" in texts(copy)

@@ -298,7 +298,7 @@ def test_what_is_deleted_frees_its_memory():
     assert len(store.store._engine) == 0
     three(store).delete("c")
     (part,) = store.store._partitions.values()
-    assert list(part._sessions) == ["s"]
+    assert list(part.sessions) == ["s"]
 
 
 def test_a_row_that_goes_while_many_are_deleted_is_not_counted(monkeypatch):

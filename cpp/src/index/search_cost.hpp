@@ -31,6 +31,8 @@ inline constexpr double kEntered = 8'000.0;
 inline constexpr double kComparedPerEntry = 18.0;
 // Entries of the pool for each row that lies among the hits and does not pass.
 inline constexpr double kEntriesPerStray = 1.5;
+// How much longer the scan of a filter may take: it misses no row that passes.
+inline constexpr double kWorthOfExactness = 1.5;
 // A table that is smaller is traversed by kHnsw, whatever a scan would cost.
 inline constexpr std::size_t kSmallTable = 16'384;
 
@@ -76,8 +78,9 @@ inline bool traversal_is_cheaper(const SearchSize& size, IndexKind kind) noexcep
       size.slots < search_cost::kSmallTable) {
     return tail_cost(size) < static_cast<double>(size.slots);
   }
-  if (!size.selects_all && size.matches == 0) return false;
-  return traversal_cost(size) < scan_cost(size);
+  if (size.selects_all) return traversal_cost(size) < scan_cost(size);
+  return size.matches > 0 &&
+         traversal_cost(size) * search_cost::kWorthOfExactness < scan_cost(size);
 }
 
 }  // namespace vecall

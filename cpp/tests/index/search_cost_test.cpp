@@ -30,6 +30,9 @@ TEST_CASE("the graph is taken where the table is large against the pool") {
     // The rarer the rows that pass, the sooner it is better to look at them alone.
     CHECK(traversal_is_cheaper({100'000, 50'000, false, 0, 64, 10}, kind));
     CHECK_FALSE(traversal_is_cheaper({100'000, 5'000, false, 0, 64, 10}, kind));
+    // A scan that takes little longer misses no row that passes.
+    CHECK(traversal_is_cheaper({60'000, 30'000, false, 0, 64, 10}, kind));
+    CHECK_FALSE(traversal_is_cheaper({60'000, 12'000, false, 0, 64, 10}, kind));
   }
 }
 

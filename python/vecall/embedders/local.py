@@ -302,7 +302,8 @@ class _PackageEmbedder:
 
     def _run_model(self, embed: Any, texts: Sequence[str], **options: Any) -> Vectors:
         with self._lock:
-            rows = list(embed(list(texts), batch_size=self._batch_size, **options))
+            rows = embed(list(texts), batch_size=self._batch_size, **options)
+            rows = list(rows) if isinstance(rows, Iterator) else rows
         return checked_vectors(rows, len(texts), self.dimensions)
 
 

@@ -43,13 +43,14 @@ def turn(
 ) -> Record:
     """Return the record of a turn; `kind` is its type, which the intake knows."""
     own = metadata if isinstance(metadata, dict) else {}
+    first = given(**named)  # it stands first and wins
     item = {
         "session_id": session,
         "event_id": event,
         "role": role,
         "content": content,
         "timestamp": seconds_of(timestamp, place),
-        "custom_metadata": {**given(**own), **given(**named)} or None,
+        "custom_metadata": {**first, **given(**own), **first} or None,
     }
     if kind is not None:
         item["type"] = kind

@@ -70,13 +70,13 @@ _OF_AN = _OPENING["an"]
 _OPENING["an"] = ()  # an English article; see `may_name_period`
 OPENS = frozenset(_OPENING) - {"an"}
 _NAMES = [table["name"] for table in LATIN]
+_ENGLISH = _NAMES.index("english")
 _IN_EAST = [
     re.compile(any_of([word[-1:] for word, _ in _opening_words(table)]))
     for table in EAST
 ]
 _EASTERN = lazy_pattern("|".join(pattern.pattern for pattern in _IN_EAST))
 _DIGIT = lazy_pattern("[0-9]")
-_INNER = lazy_pattern(r"['-]")
 _WORD = lazy_pattern(r"\w+")
 
 
@@ -97,12 +97,10 @@ def _opened_readers(words: Sequence[str], folded: str) -> list[_Opened]:
     opened = {each for word in words for each in _OPENING.get(word, ())}
     if "an" in words:
         opened.update(_OF_AN)
-    if opened and _INNER.search(folded):  # "week-end" is a word, but two for patterns
-        own = dict(opened)
-        pieces = (
-            each for word in _WORD.findall(folded) for each in _OPENING.get(word, ())
-        )
-        opened.update(each for each in pieces if each[0] in own)
+    # "week-end" and "dec'22" are words, but two for the patterns of a language.
+    own = dict(opened) or {_ENGLISH: 0}
+    pieces = (each for word in _WORD.findall(folded) for each in _OPENING.get(word, ()))
+    opened.update(each for each in pieces if each[0] in own)
     if not folded.isascii():
         for number, pattern in enumerate(_IN_EAST, len(LATIN)):
             if pattern.search(folded):
@@ -310,8 +308,10 @@ def find_period(
     try:
         local = datetime.fromtimestamp(now, zone).replace(tzinfo=None)
         opened = _opened_readers(words, read)
-        numbers = list(dict(opened)) or [_NAMES.index("english")]
+        numbers = list(dict(opened))
         spans = _named_times(read, opened, local, language)
+        if all(span.table is None for span in spans):  # dates in numbers
+            numbers.append(_ENGLISH)
         if language in _NAMES:
             numbers.append(_NAMES.index(language))
         named = list(_with_connectors(read, spans, numbers))

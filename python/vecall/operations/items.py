@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,6 @@ from vecall.ingest.item_arguments import (
 from vecall.operations.runtime import INLINE_PARSE_LIMIT, keep_inherited
 from vecall.operations.writes import OperationGroup, Writes
 from vecall.store import Change, ItemRow, StorageReads
-from vecall.system import ThisProcess
 from vecall.telemetry import observed
 from vecall.types import Item, Page
 from vecall.validation import checked_bool
@@ -243,12 +243,12 @@ class ItemOperations(OperationGroup):
         self._start_refreshing()
 
     def _start_refreshing(self) -> None:
-        self._process = ThisProcess.id
+        self._process = os.getpid()
         self._refreshing = ItemRefresh(lambda job: self.memory.storage.submit(job))
 
     def _checked_key(self, app: str, user: str, *, write: bool) -> Key:
         key = self.memory.key(app, user, write=write)
-        if self._process != ThisProcess.id:
+        if self._process != os.getpid():
             keep_inherited(self._refreshing)
             self._start_refreshing()
         return key
@@ -563,7 +563,7 @@ class ItemOperations(OperationGroup):
 
     def finish(self) -> None:
         """Write the refreshed TTLs, before the file is closed."""
-        if self._process == ThisProcess.id:
+        if self._process == os.getpid():
             self._refreshing.finish()
 
     def _now(self) -> float:

@@ -41,7 +41,7 @@ from vecall.search.searcher import (
     scoring_of,
 )
 from vecall.store import Draft
-from vecall.system import ThisProcess, at_fork
+from vecall.system import at_fork
 from vecall.telemetry import Telemetry, warn_caller
 from vecall.types import Page, check_share
 from vecall.validation import (
@@ -288,7 +288,7 @@ class Runtime:
         self.reader = FairPool(_CALLS_READ, 1, thread_name_prefix="vecall-reader")
         self.care = Pool(1, thread_name_prefix="vecall-care")
         self.gate = WriteReviewer(self._on_write, self.limits)
-        self._process = ThisProcess.id
+        self._process = os.getpid()
 
     def _make_search_index(
         self, model: store.EmbeddingModel | None, embedding: EmbeddingQueue | None
@@ -311,7 +311,7 @@ class Runtime:
     def _open_in_child(self) -> None:
         """Reopen the file after a fork without touching the parent's handles."""
         with _reopening:
-            if ThisProcess.id == self._process:
+            if os.getpid() == self._process:
                 return
             if self._path is None:
                 msg = "a memory without a file does not cross a fork; make one here"
@@ -332,7 +332,7 @@ class Runtime:
     @property
     def is_foreign(self) -> bool:
         """Whether this is a forked child that has not opened the file yet."""
-        return ThisProcess.id != self._process
+        return os.getpid() != self._process
 
     def begin_use(self) -> Use:
         """Return a context that keeps the current search index open."""
@@ -447,7 +447,7 @@ class Runtime:
         """Raise ClosedError after `close`; in a forked child, reopen the file."""
         if self.closed:
             raise errors.ClosedError("the memory service is closed")
-        if ThisProcess.id != self._process:
+        if os.getpid() != self._process:
             self._open_in_child()
 
     def _check_floors(self) -> None:

@@ -591,6 +591,7 @@ async def list_apps(call: RequestContext) -> Response:
     if token.lists_all:
         return await run_operation(call)
     assert app is not None, "the token is for one app"
+    _ = call.memory  # also where nothing is on the page: there may be none
     found: list[AppSummary] = []
     if _is_on_page(app, call.arguments) and token.user is None:
         apps = await call.ask(prefix=app, after=None, limit=1)

@@ -306,7 +306,7 @@ class PreloadMemory(base.MemoryTool):
         return self._max_tokens is None or self._count(block) <= self._max_tokens
 
     async def _answer(
-        self, _memory: Any, _recall: base.Given, _turn: Hashable, /
+        self, _memory: Any, _given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         return {**self._without_memory}
 

@@ -359,6 +359,8 @@ class CheckedVectorStore(ABC):
     applies_where = True
     """The store applies `VectorStoreFilter.where`."""
 
+    _is_newest_first = False  # whether `_nearest` orders equal scores so
+
     def __init__(self, limits: Limits | None) -> None:
         """Use these limits, or the default ones."""
         self._limits = limits or Limits()
@@ -412,7 +414,8 @@ class CheckedVectorStore(ABC):
             ]
             # Rows that tie with the last one wanted may be missing.
             if len(found) < wanted or (
-                len(hits) >= top_k and hits[top_k - 1][0] > found[-1][0]
+                len(hits) >= top_k
+                and self._place(hits[top_k - 1]) > self._place(found[-1])
             ):
                 break
             wanted *= 4
@@ -421,6 +424,9 @@ class CheckedVectorStore(ABC):
             VectorSearchResult(row.id, score, json.loads(row.metadata))
             for score, row in hits[:top_k]
         ]
+
+    def _place(self, hit: tuple[float, StoredRow]) -> tuple[float, int]:
+        return hit[0], hit[1].micros if self._is_newest_first else 0
 
     async def delete(self, id: str, *, app_name: str, user_id: str) -> bool:
         """Delete one row of one user; return whether it existed.

@@ -7,6 +7,7 @@ import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,10 +30,19 @@ _TRIES = 3  # before a search locks writers out
 _NEVER = np.iinfo(np.int64).max
 
 
+@dataclass(slots=True)
+class _Session:
+    """A session's number in the engine, and the numbers of its rows."""
+
+    number: int
+    rows: set[int] = field(default_factory=set)
+
+
 class Partition:
     """One user's rows, by numbers that are never reused.
 
-    `find` needs no lock; all other methods need the caller's lock.
+    The engine also knows sessions by numbers, not by hashes, so two sessions never
+    collide. `find` needs no lock; all other methods need the caller's lock.
     """
 
     def __init__(self, engine: Engine, key: base.Key) -> None:
@@ -42,24 +52,28 @@ class Partition:
         self._key = key
         self.numbers: dict[str, int] = {}  # of rows, by id
         self.removals = 0
-        self._sessions: dict[str, set[int]] = {}  # the numbers of their rows
+        self.sessions: dict[str, _Session] = {}
 
     def candidates(self, session: str | None) -> list[tuple[int, base.StoredRow]]:
         """Return the rows of a session with their numbers; for None, all."""
         if session is None:
             return list(self.rows.items())
-        return [(n, self.rows[n]) for n in self._sessions.get(session, ())]
+        known = self.sessions.get(session)
+        return [] if known is None else [(n, self.rows[n]) for n in known.rows]
 
     def add(
         self, number: int, row: base.StoredRow, vector: NDArray[np.float32]
     ) -> None:
         """Add a row under a new number; an error changes nothing."""
+        session = None
+        if row.session is not None:
+            session = self.sessions.get(row.session) or _Session(number)
         self._engine.add_rows(
             self._key,
             np.array([number], np.int64),
             np.array([row.micros], np.int64),
             np.array([_NEVER], np.int64),
-            np.zeros(1, np.uint64),
+            np.array([0 if session is None else session.number], np.uint64),
             np.zeros(1, np.int32),
             np.zeros(0, np.uint64),
             np.zeros(2, np.int64),
@@ -67,8 +81,9 @@ class Partition:
         )
         self.rows[number] = row
         self.numbers[row.id] = number
-        if row.session is not None:
-            self._sessions.setdefault(row.session, set()).add(number)
+        if session is not None and row.session is not None:
+            session.rows.add(number)
+            self.sessions[row.session] = session
 
     def remove(self, numbers: Sequence[int]) -> None:
         """Remove rows; the engine removes all of them atomically."""
@@ -79,10 +94,10 @@ class Partition:
             if self.numbers[row.id] == number:  # else it was replaced
                 del self.numbers[row.id]
             if row.session is not None:
-                of_session = self._sessions[row.session]
-                of_session.discard(number)
-                if not of_session:
-                    del self._sessions[row.session]
+                session = self.sessions[row.session]
+                session.rows.discard(number)
+                if not session.rows:
+                    del self.sessions[row.session]
 
     def drop(self) -> None:
         """Free the partition's memory in the engine."""
@@ -107,6 +122,8 @@ class InMemoryVectorStore(base.CheckedVectorStore):
     Safe to share between threads and event loops. A long call runs on another thread.
     If it is cancelled there, it may still take effect.
     """
+
+    _is_newest_first = True
 
     def __init__(
         self, dimensions: int | None = None, *, limits: Limits | None = None
@@ -211,13 +228,16 @@ class InMemoryVectorStore(base.CheckedVectorStore):
             part = self._partitions.get(scope.key)
             if part is None:
                 return []
-            is_whole = scope.session is None and scope.where is None
-            rows = [] if is_whole else part.candidates(scope.session)
+            if scope.session is not None:
+                session = part.sessions.get(scope.session)
+                if session is None:
+                    return []
+                options["session"] = session.number
+            rows = [] if scope.where is None else part.candidates(scope.session)
             removals = part.removals
         if scope.where is not None:
-            rows = [each for each in in_slices(rows) if each[1].passes(scope)]
-        if not is_whole:
-            options["only"] = np.array([number for number, _ in rows], np.int64)
+            passing = [n for n, row in in_slices(rows) if row.passes(scope)]
+            options["only"] = np.array(passing, np.int64)
         found = part.find(vector, count, options)
         with lock:
             self._check_open()
@@ -226,7 +246,7 @@ class InMemoryVectorStore(base.CheckedVectorStore):
                 for number, score in found
                 if number in part.rows
             ]
-            was_listed = is_whole or part.removals == removals  # and has its number
+            was_listed = scope.where is None or part.removals == removals
         return hits if was_listed and len(hits) == len(found) else None
 
     def _delete(self, key: base.Key, id: str) -> bool:

@@ -209,7 +209,7 @@ def _write_lines(
         if isinstance(error, errors.CorruptFileError | errors.InvalidArgumentError):
             return 0, 0
         raise
-    return memories, job.items
+    return memories, sum(kind == "item" for kind, _ in lines)  # also what has expired
 
 
 # Resets a file's expiry clock to the wall clock.

@@ -90,7 +90,10 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
         raise as_typed(error) from None
     ports = [port for port in _option_values(options, "port") if port]
     are_ports = all(_is_count(port, 65535) for port in ports)
-    if not is_database_url(url) or "#" in url[:-1] or not are_ports:
+    # A "?" in a password that is not escaped begins the options here.
+    cuts = "@" not in place and "password" in options
+    cuts &= "password" not in [_decode_option(part)[0] for part in rest]
+    if not is_database_url(url) or "#" in url[:-1] or not are_ports or cuts:
         raise ConfigError("path: the URL of the database is malformed")
     several = len(_option_values(options, "host")) > 1
     if several and "target_session_attrs" not in options:
@@ -140,7 +143,8 @@ def _option_values(options: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _is_count(text: str, most: int) -> bool:
-    return text.isascii() and text.isdigit() and 1 <= int(text) <= most
+    is_number = text.isascii() and text.isdigit() and len(text) <= 5
+    return is_number and 1 <= int(text) <= most
 
 
 def _checked_timeout(text: str) -> float:

@@ -168,8 +168,7 @@ class PartitionWriter:
 
         Stored rows that were removed afterwards are left out.
         """
-        if self._changes:
-            self.finish()
+        self.finish()
         if gone := set(removed):
             stored = [entry for entry in stored if entry.row.rid not in gone]
         own = (self.app, self.user, self.id, self.seq_before, self.seq)
