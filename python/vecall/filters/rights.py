@@ -12,6 +12,7 @@ from vecall.types import Filter, several
 
 # The trust tiers and their order.
 
+
 TRUST_TIERS = (
     "first-party",
     "third-party-private",
@@ -65,11 +66,18 @@ def may_correct(tier: str | None, own: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What a writer may say about the memories that it writes; None: anything."""
+    """What a writer may say about the memories that it writes.
 
-    max_trust: str | None = None  # of `TRUST_TIERS`; a memory without a tier gets it
-    source: str | None = None  # of all of them
-    author: str | None = None  # of all of them
+    Attributes:
+        max_trust: The highest tier, of `TRUST_TIERS`; a memory without one gets it.
+            None: any.
+        source: The source of all of them; None: the writer chooses.
+        author: The author of all of them; None: the writer chooses.
+    """
+
+    max_trust: str | None = None
+    source: str | None = None
+    author: str | None = None
 
     def check_names(self, told: Mapping[str, Any]) -> None:
         """Refuse another source or author than the writer's."""
@@ -85,7 +93,8 @@ class Claims:
     def stamped(self, told: Mapping[str, Any]) -> dict[str, Any]:
         """Return a memory with the trust, source and author that it is stored with.
 
-        RightsError: it claims a value that the writer may not give.
+        Raises:
+            RightsError: It claims a value that the writer may not give.
         """
         self.check_names(told)
         made = dict(told)
@@ -169,9 +178,13 @@ class Rights(Shown):
         return (self.review or state != QUARANTINED) and self.trusts(tier)
 
     def narrowed(self, conditions: Filter | None) -> Filter | None:
-        """Return a checked filter that also excludes what is below the floor.
+        """Return a filter that also excludes what is below the floor.
 
-        None if no memory can pass it.
+        Args:
+            conditions: A filter that `check_filter` returned, or None.
+
+        Returns:
+            The filter; None if no memory can pass it.
         """
         if self.min_trust is None or not self.has_floor:
             return conditions or Filter()
@@ -200,12 +213,20 @@ class Rights(Shown):
         self.require_review()
 
     def require_all_tiers(self) -> None:
-        """Refuse a call that concerns memories of every trust, if there is a floor."""
+        """Refuse a call that concerns memories of every trust.
+
+        Raises:
+            RightsError: There is a floor.
+        """
         if self.has_floor:
             raise RightsError("This needs rights without a floor on trust.", "trust")
 
     def require_review(self) -> None:
-        """Refuse a call that shows or releases quarantined memories, if not allowed."""
+        """Refuse a call that shows or releases quarantined memories.
+
+        Raises:
+            RightsError: `review` is False.
+        """
         if not self.review:
             raise RightsError("This needs the right to review.", "review")
 
