@@ -144,6 +144,15 @@ def test_a_model_that_is_there_already_is_used():
     assert SentenceTransformerEmbedder(given, model_id="mine").model_id == "mine"
 
 
+@pytest.mark.parametrize("made", [None, 3.5, "text"])
+def test_a_model_that_makes_no_array_is_an_embedder_error(made):
+    given = SentenceTransformer()
+    given.encode = lambda texts, **options: made
+    embedder = SentenceTransformerEmbedder(given, model_id="mine")
+    with pytest.raises(EmbedderError):
+        embedder.embed(["a"])
+
+
 def test_a_model_is_used_by_one_thread_at_a_time():
     model = TextEmbedding()
     embedder = FastEmbedEmbedder(model)

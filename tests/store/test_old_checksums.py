@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 import zlib
 from contextlib import closing
 
@@ -144,6 +145,16 @@ def test_a_recovery_keeps_such_rows(path, tmp_path):
         0,
     )
     assert "error" not in {each.level for each in examine(tmp_path / "new.db")}
+
+
+def test_a_recovery_does_not_call_items_lost_that_have_expired(
+    path, tmp_path, open_service
+):
+    with open_service(path) as service:
+        service.items.sync.write([Put(("notes",), "gone", 3, ttl=0.001)], **ALICE)
+    time.sleep(0.05)
+    found = recover(path, tmp_path / "new.db")
+    assert (found.saved_items, found.lost_items) == (3, 0)
 
 
 def test_values_of_another_type_have_the_checksum_of_the_plain_ones():

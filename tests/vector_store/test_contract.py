@@ -250,6 +250,16 @@ def test_a_row_that_is_replaced_before_the_engine_looks_is_found(monkeypatch, as
     assert store.ids(X, 2, **asked) == ["a", "b"]
 
 
+def test_rows_that_tie_in_score_and_not_in_time_are_asked_for_once(monkeypatch):
+    """The engine has the newer ones first, so no row that is missing is better."""
+    store = Plain(InMemoryVectorStore())
+    for number in range(50):
+        store.put(f"{number:02}", X, timestamp=float(number))
+    calls = while_it_looks(monkeypatch, store, lambda _: None)
+    assert store.ids(X, 3) == ["49", "48", "47"]
+    assert len(calls) == 1
+
+
 def test_a_user_deleted_while_the_engine_looks_is_not_found(monkeypatch):
     """S4.26, S4.28."""
     store = three(Plain(InMemoryVectorStore()))

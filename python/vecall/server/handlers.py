@@ -587,17 +587,16 @@ _SUMMED = ("memories", "text_bytes", "items", "created_at", "updated_at")
 
 async def list_apps(call: RequestContext) -> Response:
     """List the apps that the token may know; of one user, with this user's figures."""
-    token, app = call.by, call.by.app
+    token, app, memory = call.by, call.by.app, call.memory
     if token.lists_all:
         return await run_operation(call)
     assert app is not None, "the token is for one app"
-    _ = call.memory  # also where nothing is on the page: there may be none
     found: list[AppSummary] = []
     if _is_on_page(app, call.arguments) and token.user is None:
         apps = await call.ask(prefix=app, after=None, limit=1)
         found = [each for each in apps if each.app_name == app]
     elif _is_on_page(app, call.arguments):
-        for user in await _own_user(call, app):
+        for user in await _own_user(memory, token, app):
             figures = {name: getattr(user, name) for name in _SUMMED}
             found = [AppSummary(app, users=1, **figures)]
     return await writer_of_summaries("apps")(call, Page(found))
@@ -609,14 +608,14 @@ async def list_users(call: RequestContext) -> Response:
     if user is None:
         return await run_operation(call)
     is_listed = _is_on_page(user, call.arguments)
-    own = await _own_user(call, call.names["app"]) if is_listed else []
+    own = await _own_user(call.memory, call.by, call.names["app"]) if is_listed else []
     return await writer_of_summaries("users")(call, Page(own))
 
 
-async def _own_user(call: RequestContext, app: str) -> list[UserSummary]:
+async def _own_user(memory: Any, by: Token, app: str) -> list[UserSummary]:
     """Return the figures of the only user of a token, if there are any."""
-    name = call.by.user or ""
-    users = await call.memory.admin.list_users(app_name=app, prefix=name, limit=1)
+    name = by.user or ""
+    users = await memory.admin.list_users(app_name=app, prefix=name, limit=1)
     return [each for each in users if each.user_id == name]
 
 
