@@ -19,7 +19,8 @@ pytest.importorskip("mcp")
 pytest.importorskip("google.adk")
 
 from vecall import adk
-from vecall.mcp.answers import Access, Answers
+from vecall.mcp.answers import Answers
+from vecall.mcp.tools import Access
 
 ADK_TOOLS = (
     adk.ExpandSessionTool,

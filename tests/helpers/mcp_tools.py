@@ -8,7 +8,8 @@ from typing import Any
 
 import jsonschema
 from vecall import MemoryService
-from vecall.mcp.answers import Access, Answers
+from vecall.mcp.answers import Answers
+from vecall.mcp.tools import Access
 
 from helpers.memories import ALICE
 

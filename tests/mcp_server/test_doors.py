@@ -7,7 +7,8 @@ from helpers.door_programs import Door, RememberingPrograms
 
 pytest.importorskip("mcp", reason="mcp is not installed")
 
-from vecall.mcp.answers import Access, Answers
+from vecall.mcp.answers import Answers
+from vecall.mcp.tools import Access
 
 
 class ServerDoor(Door):

@@ -17,7 +17,8 @@ from vecall.coding_agents.options import APP, USER
 pytest.importorskip("mcp", reason="mcp is not installed")
 
 from vecall.mcp import answers
-from vecall.mcp.answers import Access, Answers
+from vecall.mcp.answers import Answers
+from vecall.mcp.tools import Access
 
 PATH = DOCS / "guide/mcp.md"
 

@@ -19,8 +19,9 @@ pytest.importorskip("mcp", reason="mcp is not installed")
 
 import anyio
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from vecall.mcp.answers import Access, Answers
+from vecall.mcp.answers import Answers
 from vecall.mcp.server import IS_FIRST, server_of
+from vecall.mcp.tools import Access
 
 ME = {"app_name": "coding-agents", "user_id": "me"}
 NOISY = """

@@ -20,8 +20,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vecall.errors import BusyError
 from vecall.limits import HttpLimits
-from vecall.mcp.answers import Access, Answers
+from vecall.mcp.answers import Answers
 from vecall.mcp.server import server_of
+from vecall.mcp.tools import Access
 from vecall.server import responses
 from vecall.server.app import handle_lifespan
 from vecall.server.requests import Gate, HttpRequest, Validator

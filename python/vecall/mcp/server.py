@@ -22,7 +22,8 @@ import anyio
 from mcp.shared.message import SessionMessage
 
 import vecall
-from vecall.mcp.answers import INVALID_PARAMS, Access, Answers, ProtocolError
+from vecall.mcp.answers import INVALID_PARAMS, Answers, ProtocolError
+from vecall.mcp.tools import Access
 from vecall.system import on_signals
 from vecall.tools.output import DEFAULT_MAX_TOKENS
 
