@@ -18,16 +18,9 @@ from typing import Any, TextIO
 
 from vecall.clock import to_iso, to_seconds
 from vecall.errors import ConfigError, InvalidArgumentError, StorageError
+from vecall.importing import sources
 from vecall.importing.chats import chained, require_mapping
-from vecall.importing.sources import (
-    MOST_CHARACTERS,
-    Record,
-    Source,
-    expected,
-    given,
-    not_text,
-    seconds_of,
-)
+from vecall.importing.sources import Record, Source, expected
 from vecall.ingest.drafts import EPISODE
 from vecall.ingest.fields import ENTRY
 from vecall.ingest.passages import split
@@ -58,7 +51,7 @@ def _text_lines(source: Source, most: int = _BLOCK) -> Iterator[tuple[int, str]]
             yield number, line
             number += line.endswith("\n")
     except UnicodeError:
-        not_text(f"after line {number}")
+        sources.not_text(f"after line {number}")
 
 
 _COLUMNS = {**ENTRY.spellings, "message": "content", "body": "content", "parts": None}
@@ -66,8 +59,8 @@ _COLUMNS = {**ENTRY.spellings, "message": "content", "body": "content", "parts":
 
 def table(source: Source) -> Iterator[Record]:
     """Read a table with a line of names: "a,b", "a;b", or tabs."""
-    csv.field_size_limit(max(csv.field_size_limit(), MOST_CHARACTERS))
-    lines = (line for _, line in _text_lines(source, MOST_CHARACTERS))
+    csv.field_size_limit(max(csv.field_size_limit(), sources.MOST_CHARACTERS))
+    lines = (line for _, line in _text_lines(source, sources.MOST_CHARACTERS))
     first = next(lines, "")
     marks = {mark: first.count(mark) for mark in "\t,;"}
     rows = csv.reader(
@@ -140,7 +133,7 @@ def _row_record(
         if field is None:
             metadata[name] = cell
         elif field in ("timestamp", "valid_until"):
-            item[field] = seconds_of(cell, place, field)
+            item[field] = sources.seconds_of(cell, place, field)
         elif field == "custom_metadata":
             metadata |= require_mapping(cell, place)
         elif field == "importance":
@@ -196,7 +189,7 @@ def _passages(
         at += len(passage)
         place = {
             "document": source.document,
-            **given(heading=heading),
+            **sources.given(heading=heading),
             "start": begin,
             "end": start + at,
         }
@@ -211,7 +204,7 @@ def _passages(
         }
         if isinstance(front.get("timestamp"), str):
             with suppress(InvalidArgumentError):  # which is metadata only
-                item["timestamp"] = seconds_of(front["timestamp"], "")
+                item["timestamp"] = sources.seconds_of(front["timestamp"], "")
         yield Record(f"character {begin}", item, _ROW + len(passage))
 
 

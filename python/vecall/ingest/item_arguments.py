@@ -10,20 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall import errors
+from vecall import errors, store
 from vecall.clock import ttl_seconds
 from vecall.limits import Limits
 from vecall.scalars import exact, is_utf8, odd_value, usable
-from vecall.store import (
-    LARGE,
-    MOST_VECTORS,
-    ItemDrop,
-    ItemPut,
-    StoredValue,
-    encode_namespace,
-    in_pieces,
-    json_text,
-)
+from vecall.store import ItemPut
 from vecall.types import Drop, Put
 
 Paced = Callable[[Iterable[object]], Iterator[object]]
@@ -38,7 +29,7 @@ _MAX_VERSION = (1 << 32) - 1
 class ItemBatch(NamedTuple):
     """Checked operations, and the dimension of their vectors; 0 without vectors."""
 
-    operations: list[ItemPut | ItemDrop]
+    operations: list[ItemPut | store.ItemDrop]
     dim: int
 
 
@@ -65,7 +56,7 @@ def checked_batch(
 
     It raises `TooLongError` if the values have more characters than `most`, about.
     """
-    records: list[ItemPut | ItemDrop] = []
+    records: list[ItemPut | store.ItemDrop] = []
     dim = 0
     left = most
     for at, each in enumerate(paced(operations)):
@@ -81,7 +72,7 @@ def checked_batch(
                     f"{name}.if_version: expected None or a version, an integer from 0"
                 )
         if isinstance(each, Drop):
-            records.append(ItemDrop(*place, version))
+            records.append(store.ItemDrop(*place, version))
             continue
         vectors = each.vectors
         if vectors is not None:
@@ -130,7 +121,7 @@ def checked_place(pair: object, name: str, limits: Limits) -> tuple[str, str]:
         raise errors.InvalidTypeError(f"{name}: expected a pair (namespace, key)")
     labels = checked_namespace(pair[0], f"{name}.namespace", limits)
     key = _checked_label(pair[1], f"{name}.key", limits.max_item_name_bytes)
-    return encode_namespace(labels), key
+    return store.encode_namespace(labels), key
 
 
 def checked_namespace(labels: object, name: str, limits: Limits) -> tuple[str, ...]:
@@ -180,7 +171,7 @@ def _checked_label(label: object, name: str, most: int) -> str:
 
 def stored_value(
     value: object, name: str, limits: Limits, most: float = math.inf
-) -> StoredValue:
+) -> store.StoredValue:
     """Return a value as it is stored, with the order of its keys.
 
     It raises `TooLongError` if it has more characters than `most`, about.
@@ -193,13 +184,13 @@ def stored_value(
     walk.most = min(most, limits.max_item_bytes + _COST)
     try:
         copy = walk.plain(value)
-        if walk.size <= LARGE:
-            stored = StoredValue(json_text(copy))
+        if walk.size <= store.LARGE:
+            stored = store.StoredValue(store.json_text(copy))
             least = min(limits.max_item_bytes, limits.max_item_outline_bytes)
             if 4 * len(stored.text) <= least:  # also in UTF-8
                 return stored
         else:
-            stored = in_pieces(copy)
+            stored = store.in_pieces(copy)
     except TooLongError:
         if walk.most == most:
             raise
@@ -250,8 +241,10 @@ def vectors_of(given: object, name: str) -> NDArray[np.float32] | None:
     if isinstance(given, list | tuple) and not given:
         return None
     matrix = checked_vectors_of(given, name)
-    if len(matrix) > MOST_VECTORS:
-        raise errors.LimitExceededError(f"{name}: at most {MOST_VECTORS} of one item")
+    if len(matrix) > store.MOST_VECTORS:
+        raise errors.LimitExceededError(
+            f"{name}: at most {store.MOST_VECTORS} of one item"
+        )
     return matrix if len(matrix) else None
 
 

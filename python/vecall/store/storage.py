@@ -28,16 +28,9 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 from vecall.clock import ExpiryClock
 from vecall.errors import ClosedError
 from vecall.store import names, transaction
+from vecall.store import rows as records
 from vecall.store.queries import item_reads, listing, partition_reads
-from vecall.store.rows import (
-    Change,
-    DraftLookup,
-    DueSession,
-    ExistingMemories,
-    RowWithVector,
-    SnapshotTag,
-    Version,
-)
+from vecall.store.rows import Change, ExistingMemories, SnapshotTag, Version
 from vecall.store.transaction import EmbeddingModel, Transaction, WriteJob
 from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add, delete, model_migration, sessions, transfers
@@ -170,7 +163,7 @@ class ClaimedRows(NamedTuple):
 
     # The numbers of all claimed rows; some may have no valid row any more.
     rids: list[int]
-    rows: list[RowWithVector]
+    rows: list[records.RowWithVector]
     is_last: bool  # whether no other process has claimed rows that are not done
 
 
@@ -181,7 +174,7 @@ class Claims(Protocol):
     waits for no other claim.
     """
 
-    def session(self, lease_s: float) -> DueSession | None:
+    def session(self, lease_s: float) -> records.DueSession | None:
         """Claim the session that has been due for the longest time; None if none is.
 
         After `lease_s` it is due again, unless memories were made of it.
@@ -345,7 +338,7 @@ class Storage(Protocol):
         they returned must not be used.
         """
 
-    def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
+    def lookup_existing(self, asked: records.DraftLookup) -> ExistingMemories | None:
         """Return what is on record about drafts, which saves embedding a text again.
 
         None if the idempotency key was used before.

@@ -18,6 +18,7 @@ from psycopg import sql
 from vecall.clock import Clock, ClockCheckpoint, ExpiryClock
 from vecall.concurrency.join import in_event_loop
 from vecall.errors import ConfigError, CorruptFileError, ReadOnlyError, VecallError
+from vecall.store import rows as records
 from vecall.store.maintenance.doctor import (
     ROWS_REMAIN,
     forms_in_text,
@@ -37,16 +38,7 @@ from vecall.store.postgres.transaction import (
 from vecall.store.postgres.url import as_typed, database_errors, parse_url
 from vecall.store.postgres.writers import Writers
 from vecall.store.queries.item_reads import find_state, item_at
-from vecall.store.rows import (
-    HEADER_BYTES,
-    Change,
-    DraftLookup,
-    ExistingMemories,
-    SnapshotTag,
-    Version,
-    checked_snapshot,
-    recorded,
-)
+from vecall.store.rows import Change, ExistingMemories, SnapshotTag, Version
 from vecall.store.storage import Storage, StorageReads
 from vecall.store.transaction import (
     EmbeddingModel,
@@ -129,7 +121,7 @@ class StoreSnapshot(RecordSnapshot):
 
     def header(self, connection: Transaction) -> bytes:
         """Return the first bytes of the snapshot that is in place."""
-        query = f"SELECT substr(data, 1, {HEADER_BYTES}) FROM snap "
+        query = f"SELECT substr(data, 1, {records.HEADER_BYTES}) FROM snap "
         found = connection.execute(
             f"{query} WHERE part = ? AND n = 0", (self.tag.part,)
         ).fetchone()
@@ -161,12 +153,12 @@ class PostgresSnapshots:
         except psycopg.Error as error:
             raise as_typed(error) from None
         data = b"".join(piece for (piece,) in found)
-        return checked_snapshot(part, record, data) if found else None
+        return records.checked_snapshot(part, record, data) if found else None
 
     def write(
         self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
     ) -> bool:
-        record = recorded(tag.nonce, data)
+        record = records.recorded(tag.nonce, data)
         storing = StoreSnapshot(app, user, record, tag, generation, data=data)
         self._submit(storing).result()
         return storing.is_recorded
@@ -297,7 +289,7 @@ class PostgresStorage:
             finally:
                 reads._end()
 
-    def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
+    def lookup_existing(self, asked: records.DraftLookup) -> ExistingMemories | None:
         now = self.expiry_clock.now()
         with database_errors():
             with self._reading(asked.app, asked.user) as sent:

@@ -18,24 +18,11 @@ from functools import lru_cache
 from typing import Any
 
 from vecall.errors import CorruptFileError
+from vecall.store import values as stored_values
 from vecall.store.names import WRONG_USER
 from vecall.store.queries.partition_reads import CheckedRows
 from vecall.store.transaction import Transaction, select_in
-from vecall.store.values import (
-    DAMAGED_ITEM,
-    ITEM_COLUMNS,
-    PIECES,
-    ItemRow,
-    ItemState,
-    ItemVectors,
-    checked_item,
-    checked_vectors,
-    decode_namespace,
-    item_checksum,
-    number_of_pieces,
-    parsed_value,
-    stored_object,
-)
+from vecall.store.values import DAMAGED_ITEM, ITEM_COLUMNS, PIECES, ItemRow, ItemState
 
 _AT_ONCE = 200
 SELECT_ITEM = f"SELECT {ITEM_COLUMNS}, crc FROM item"
@@ -67,7 +54,7 @@ def parsed_state(part: int, stored: str | None) -> ItemState:
     """Return what the column `item` of a partition says."""
     if stored is None:
         return ItemState(part)
-    values = stored_object(stored)
+    values = stored_values.stored_object(stored)
     values.setdefault("heads", "")  # a file of an earlier version
     state = ItemState(part, *map(values.get, ItemState._fields[1:]))  # type: ignore[arg-type]
     counts = (state.seq, state.gone, state.dim)
@@ -107,7 +94,7 @@ def _item_of_part(part: int, row: Sequence[Any]) -> ItemRow:
     """Return the item of a row with its checksum, which has to be of a partition."""
     if row[0] is None or row[0] >> 32 != part:  # an index led to no row, or another's
         raise CorruptFileError(DAMAGED_ITEM)
-    return checked_item(row[:-1], row[-1])
+    return stored_values.checked_item(row[:-1], row[-1])
 
 
 def items_at(
@@ -131,7 +118,7 @@ def items_at(
 
 def _item_with_pieces(connection: Transaction, row: ItemRow) -> ItemRow:
     """Return an item with the pieces of its value, if it is a large one."""
-    count = number_of_pieces(row.value)
+    count = stored_values.number_of_pieces(row.value)
     if not count:
         return row
     first = row.rid - count
@@ -139,7 +126,7 @@ def _item_with_pieces(connection: Transaction, row: ItemRow) -> ItemRow:
     rows = connection.execute(query, (first, row.rid))
     pieces: list[str] = []
     while batch := rows.fetchmany(1):
-        piece = checked_item(batch[0][:-1], batch[0][-1])
+        piece = stored_values.checked_item(batch[0][:-1], batch[0][-1])
         if piece.ns != PIECES or piece.rid != first + len(pieces):
             raise CorruptFileError(DAMAGED_ITEM)
         pieces.append(piece.value)
@@ -156,7 +143,9 @@ def items_by_number(
     query = f"SELECT {ITEM_COLUMNS}, crc, vecs, part FROM item WHERE rid IN"
     rows = select_in(connection, query, [], rids)
     return [
-        _item_with_pieces(connection, checked_item(row[:8], row[8], row[9]))
+        _item_with_pieces(
+            connection, stored_values.checked_item(row[:8], row[8], row[9])
+        )
         for row in rows
         if row[10] == part and row[1] != PIECES
     ]
@@ -209,7 +198,7 @@ def newest_items(
 
 def item_vectors(
     connection: Transaction, part: int, namespace: str | None, after: int
-) -> Iterator[ItemVectors]:
+) -> Iterator[stored_values.ItemVectors]:
     """Yield the items of versions above `after` with their vectors, b"" for none.
 
     The namespace None is every namespace.
@@ -225,7 +214,8 @@ def item_vectors(
     while batch := rows.fetchmany(_AT_ONCE):
         for rid, ns, key, vecs, of_part in batch:
             if of_part == part and ns != PIECES:  # else damaged and set aside
-                yield ItemVectors(rid, ns, key, checked_vectors(rid, vecs, dim))
+                checked = stored_values.checked_vectors(rid, vecs, dim)
+                yield stored_values.ItemVectors(rid, ns, key, checked)
 
 
 _ALIVE = "(expires_at IS NULL OR expires_at > ?)"
@@ -275,18 +265,18 @@ def export_items(
     )
     while batch := rows.fetchmany(_AT_ONCE):
         for *values, crc, vecs in batch:
-            row = _item_with_pieces(connection, checked_item(values, crc))
+            row = _item_with_pieces(connection, stored_values.checked_item(values, crc))
             line: dict[str, Any] = {
-                "ns": list(decode_namespace(row.ns)),
+                "ns": list(stored_values.decode_namespace(row.ns)),
                 "key": row.key,
-                "value": parsed_value(row.value, row.pieces),
+                "value": stored_values.parsed_value(row.value, row.pieces),
                 "created_at": row.created_at,
                 "updated_at": row.updated_at,
                 "ttl": row.ttl,
                 "expires_at": row.expires_at,
             }
             if vectors and vecs is not None:
-                checked = checked_vectors(row.rid, vecs, state.dim)
+                checked = stored_values.checked_vectors(row.rid, vecs, state.dim)
                 line["vecs"] = base64.b64encode(checked).decode("ascii")
                 line |= {"dim": state.dim, "embedder": state.embedder}
             yield {name: value for name, value in line.items() if value is not None}
@@ -307,7 +297,7 @@ def checked_items(connection: Transaction) -> CheckedRows:
     while batch := rows.fetchmany(_AT_ONCE):
         for *values, crc, vecs in batch:
             try:
-                row = checked_item(values, crc)
+                row = stored_values.checked_item(values, crc)
                 if row.ns == PIECES:
                     pieces.append(row)
                     continue
@@ -315,16 +305,16 @@ def checked_items(connection: Transaction) -> CheckedRows:
                 part = row.rid >> 32
                 if part not in dims:
                     dims[part] = state_of(connection, part).dim
-                checked_vectors(row.rid, vecs, dims[part])
-                decode_namespace(row.ns)
-                parsed_value(row.value, own)
+                stored_values.checked_vectors(row.rid, vecs, dims[part])
+                stored_values.decode_namespace(row.ns)
+                stored_values.parsed_value(row.value, own)
             except (CorruptFileError, ValueError, TypeError):
                 damaged.append(values[0])
                 checked += values[1] != PIECES
             else:
                 checked += 1
                 del pieces[len(pieces) - len(own) :]
-                if (new := item_checksum(row)) != crc:
+                if (new := stored_values.item_checksum(row)) != crc:
                     old.append((new, row.rid))
             damaged += [piece.rid for piece in pieces]
             pieces.clear()
@@ -333,7 +323,7 @@ def checked_items(connection: Transaction) -> CheckedRows:
 
 def _own_pieces(row: ItemRow, pieces: Sequence[ItemRow]) -> list[str]:
     """Return the pieces of an item, which have the numbers before its own."""
-    count = number_of_pieces(row.value)
+    count = stored_values.number_of_pieces(row.value)
     own = pieces[len(pieces) - count :] if 0 < count <= len(pieces) else []
     if [piece.rid for piece in own] != list(range(row.rid - count, row.rid)):
         raise CorruptFileError(DAMAGED_ITEM)

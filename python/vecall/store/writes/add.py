@@ -14,30 +14,11 @@ from typing import Any
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ConflictError, CorruptFileError, NotFoundError, VecallError
 from vecall.filters.rights import FULL, Rights
+from vecall.store import names as stored_names
+from vecall.store import rows as records
 from vecall.store import transaction
-from vecall.store.names import (
-    forms_of,
-    is_hidden,
-    keys_of,
-    keys_statement,
-    part_of,
-    tombstone_reads,
-    tombstones,
-)
 from vecall.store.queries.partition_reads import load_rows
-from vecall.store.rows import (
-    COLUMNS,
-    Added,
-    Change,
-    Draft,
-    DraftLookup,
-    ExistingMemories,
-    Row,
-    RowWithVector,
-    Said,
-    text_hash,
-    was_overwritten,
-)
+from vecall.store.rows import Change, Draft, DraftLookup, RowWithVector, Said
 from vecall.store.writes import history, partition_writer
 from vecall.store.writes.delete import delete_other_turns, delete_stale_passages
 from vecall.store.writes.quota import UserQuota, evict
@@ -80,9 +61,9 @@ class IdempotencyRecord:
         if found is None:
             return None
         stored_ids: list[str] = json.loads(found[1])
-        if found[0] == self._hash and not any(map(is_hidden, stored_ids)):
+        if found[0] == self._hash and not any(map(stored_names.is_hidden, stored_ids)):
             return stored_ids
-        forms = forms_of(connection, part, self._drafts, keys)
+        forms = stored_names.forms_of(connection, part, self._drafts, keys)
         ids = [forms[id_] for id_ in stored_ids if id_ in forms]
         same = found[0] == self._hash
         if not same and (
@@ -100,7 +81,7 @@ class IdempotencyRecord:
         missing = self._drafts.keys() - set(ids)
         facts = [id_ for id_ in missing if not self._drafts[id_].ordered]
         connection, part = self._partition.connection, self._partition.id
-        gone = {id_ for id_, *_ in tombstones(connection, part, facts)}
+        gone = {id_ for id_, *_ in stored_names.tombstones(connection, part, facts)}
         return gone.issuperset(facts)
 
     def store(self, ids: Sequence[str]) -> None:
@@ -117,7 +98,7 @@ def find_call(
     connection: transaction.Transaction, part: int, key: str, keys: Sequence[bytes]
 ) -> tuple[bytes, str] | None:
     """Return the hash and the ids of a call with a key; None if it is unknown."""
-    for form in forms_of(connection, part, [key], keys):
+    for form in stored_names.forms_of(connection, part, [key], keys):
         found: tuple[bytes, str] | None
         found = connection.execute(_OF_KEY, (part, form)).fetchone()
         if found is not None:
@@ -137,9 +118,9 @@ def _reads_of_ids(
     The query is that of the memories, without the ids at its end.
     """
     if key is not None:
-        yield keys_statement(part)
+        yield stored_names.keys_statement(part)
         yield _OF_KEY, (part, key)
-    yield from tombstone_reads(connection, part, ids)
+    yield from stored_names.tombstone_reads(connection, part, ids)
     yield from transaction.in_statements(connection, query, [part], ids)
     yield history.ANY_CORRECTED, (part,)
 
@@ -211,7 +192,7 @@ class AddMemories(partition_writer.UserJob):
     # Set by `run`: why drafts are not stored, by id.
     left_out: dict[str, history.Away] = field(default_factory=dict)
     # Set by `run`: the corrected memory as this job leaves it.
-    edited: Row | None = None
+    edited: records.Row | None = None
     folded: int = 0  # set by `run`: how many memories it archived for `fold`
 
     def run(self, connection: transaction.Transaction) -> Change:
@@ -231,7 +212,11 @@ class AddMemories(partition_writer.UserJob):
             record = IdempotencyRecord(partition, self.key, self.drafts)
         self.left_out, self.folded = {}, 0
         # One look-up serves the idempotency key and the tombstones.
-        keys = keys_of(connection, partition.id) if self.drafts or record else []
+        keys = (
+            stored_names.keys_of(connection, partition.id)
+            if self.drafts or record
+            else []
+        )
         if record is not None and (ids := record.earlier_ids(keys)) is not None:
             self._explain_repeat(partition, ids)
             return partition.changed(ids=ids)
@@ -323,7 +308,9 @@ class AddMemories(partition_writer.UserJob):
         """Set `left_out` of a repeated call to what the first call left out."""
         missing = {draft.id for draft in self.drafts} - set(ids)
         self.left_out = dict.fromkeys(missing, "expired")
-        found = tombstones(partition.connection, partition.id, sorted(missing))
+        found = stored_names.tombstones(
+            partition.connection, partition.id, sorted(missing)
+        )
         self.left_out |= {id_: why or "deleted" for id_, _, why in found}
 
     def _leave_out_outdated(
@@ -352,7 +339,7 @@ class AddMemories(partition_writer.UserJob):
         return {
             id_
             for id_, digests in old.items()
-            if id_ in drafts and was_overwritten(drafts[id_], digests)
+            if id_ in drafts and records.was_overwritten(drafts[id_], digests)
         }
 
     def _remove_others(
@@ -433,7 +420,7 @@ class AddMemories(partition_writer.UserJob):
                 self.edited = row.row
             elif self.edit:
                 self.edited = known.row
-        columns = f"mem ({COLUMNS}, {history.REST}, state)"
+        columns = f"mem ({records.COLUMNS}, {history.REST}, state)"
         transaction.insert_many(partition.connection, columns, inserts)
         return put
 
@@ -453,7 +440,7 @@ class AddMemories(partition_writer.UserJob):
         more = history.values_of_rest(partition, row, draft, draft.vec, self.model)
         inserts.append((*row, *more, state))
         times = row.created_at, row.updated_at or row.created_at, row.ts
-        added = partition.added = partition.added or Added()
+        added = partition.added = partition.added or records.Added()
         added.add(row.session, state, size, draft.vec is None, *times)
         return RowWithVector(row, draft.vec, self.model)
 
@@ -483,7 +470,7 @@ class AddMemories(partition_writer.UserJob):
             row = history.row_merged(draft, old, pos, now, expires_at)
         if self.edit:
             row = row._replace(valid_until=draft.valid_until)
-        names = COLUMNS.replace("rid, ", "", 1) + ", " + history.REST
+        names = records.COLUMNS.replace("rid, ", "", 1) + ", " + history.REST
         state = "live" if live else "quarantined"
         more = history.values_of_rest(partition, row, draft, vec, model)
         partition.execute(
@@ -542,14 +529,14 @@ SELECT hash, author, (
 
 def lookup_existing(
     connection: transaction.Transaction, asked: DraftLookup, now: float
-) -> ExistingMemories | None:
+) -> records.ExistingMemories | None:
     """Return what the file has on record about the ids and texts of drafts.
 
     None if the idempotency key was used before.
     """
-    part = part_of(connection, asked.app, asked.user)
+    part = stored_names.part_of(connection, asked.app, asked.user)
     if part is None:
-        return ExistingMemories()
+        return records.ExistingMemories()
     asks_all = transaction.read_ahead(
         connection, lambda: first_reads(connection, asked, part)
     )
@@ -563,17 +550,19 @@ def existing_in(
     now: float,
     *,
     asks_all: bool,
-) -> ExistingMemories | None:
+) -> records.ExistingMemories | None:
     """Return what `lookup_existing` does, of a partition.
 
     `asks_all` asks for all texts, as `first_reads` does, else only for unknown ones.
     """
-    known = ExistingMemories(part)
+    known = records.ExistingMemories(part)
     ids = asked.ids
-    keys = keys_of(connection, part) if ids or asked.key is not None else []
+    keys = (
+        stored_names.keys_of(connection, part) if ids or asked.key is not None else []
+    )
     if asked.key is not None and find_call(connection, part, asked.key, keys):
         return None
-    for id_, _, why in tombstones(connection, part, ids, keys):
+    for id_, _, why in stored_names.tombstones(connection, part, ids, keys):
         (known.deleted if why is None else known.let_go).add(id_)
     for id_, text, author, embedded, expires_at in transaction.select_in(
         connection, _OF_IDS, [part], ids
@@ -645,7 +634,7 @@ def _vectors_of_rows(
     except CorruptFileError:
         return {}  # the texts are embedded again; a search reports the damage
     return {
-        (text_hash(row.text), row.author): vec
+        (records.text_hash(row.text), row.author): vec
         for row, vec, of_model in stored
         if vec is not None and of_model == model
     }

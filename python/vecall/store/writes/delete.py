@@ -10,16 +10,9 @@ from typing import Any, NamedTuple
 
 from vecall.errors import ConflictError, InvalidArgumentError, NotFoundError
 from vecall.filters.rights import FULL, QUARANTINED, Rights
-from vecall.store.names import (
-    HIDDEN_APP,
-    Why,
-    hidden_user,
-    hide,
-    is_hidden,
-    make_key,
-    make_secret,
-    partition_names,
-)
+from vecall.store import names as stored_names
+from vecall.store import transaction as sql
+from vecall.store.names import HIDDEN_APP
 from vecall.store.queries.listing import is_counted
 from vecall.store.queries.partition_reads import (
     TESTED,
@@ -27,15 +20,7 @@ from vecall.store.queries.partition_reads import (
     passing_metadata,
 )
 from vecall.store.rows import Change, digest_of_old, names_checksum, text_hash
-from vecall.store.transaction import (
-    Transaction,
-    above_floor,
-    execute_in,
-    insert_many,
-    retire,
-    select_in,
-    visible,
-)
+from vecall.store.transaction import Transaction
 from vecall.store.writes import partition_writer
 from vecall.store.writes.items import delete_expired_items, delete_items
 from vecall.types import Filter
@@ -89,7 +74,7 @@ def take_proposal(
             msg = "ids: expected ids of the memories that were proposed"
             raise InvalidArgumentError(msg)
         seen = {id_: seen[id_] for id_ in chosen}
-    now = partition.select_memories("id, hash", seen, visible(rights))
+    now = partition.select_memories("id, hash", seen, sql.visible(rights))
     if not seen or any(hash_.hex() != seen[id_] for id_, hash_ in now):
         raise NotFoundError("token: confirms nothing, or no longer; propose it again")
     partition.execute("DELETE FROM idem WHERE part = ? AND key = ?", own)
@@ -162,7 +147,7 @@ class DeleteMemories(partition_writer.UserJob):
     def _visible_condition(self) -> str:
         """The condition of the memories that may be deleted."""
         of_user = self.session is None and self._is_whole
-        return above_floor(self.rights) if of_user else visible(self.rights)
+        return sql.above_floor(self.rights) if of_user else sql.visible(self.rights)
 
     @property
     def _is_whole(self) -> bool:
@@ -178,7 +163,7 @@ class DeleteMemories(partition_writer.UserJob):
         by: list[str] = list(known)
         while by:
             query = "SELECT id FROM replaced WHERE part = ? AND by IN"
-            replaced = select_in(partition.connection, query, [partition.id], by)
+            replaced = sql.select_in(partition.connection, query, [partition.id], by)
             by = [id_ for (id_,) in replaced if id_ not in known]
             known.update(by)
             older += rows_to_delete(partition, by, self._visible_condition)
@@ -247,7 +232,7 @@ def delete_memories(
     rights: Rights = FULL,
 ) -> list[int]:
     """Delete memories that a caller sees, without tombstones; return their rows."""
-    return delete_rows(partition, rows_to_delete(partition, ids, visible(rights)))
+    return delete_rows(partition, rows_to_delete(partition, ids, sql.visible(rights)))
 
 
 def delete_other_turns(
@@ -259,7 +244,7 @@ def delete_other_turns(
     """Delete the turns of a session that a caller sees, but some; return their rows."""
     rows = partition.execute(
         f"SELECT {TO_DELETE} FROM mem WHERE part = ? AND session = ? "
-        f"AND pos IS NOT NULL{visible(rights)}",
+        f"AND pos IS NOT NULL{sql.visible(rights)}",
         (partition.id, session),
     )
     turns = [RowToDelete(*row) for row in rows]
@@ -291,22 +276,22 @@ def delete_rows(
         live = 1 if row.state == "live" else 0
         partition.change(row.rid, "d", live=-live, size=-row.size * live)
     connection, rids = partition.connection, [row.rid for row in found]
-    execute_in(connection, "DELETE FROM mem WHERE rid IN", [], rids)
+    sql.execute_in(connection, "DELETE FROM mem WHERE rid IN", [], rids)
     for table in ("hist", "replaced") if found else ():
         remaining = f"SELECT 1 FROM {table} WHERE part = ? LIMIT 1"
         if partition.execute(remaining, (partition.id,)).fetchone():
             past = f"DELETE FROM {table} WHERE part = ? AND id IN"
-            execute_in(connection, past, [partition.id], [row.id for row in found])
+            sql.execute_in(connection, past, [partition.id], [row.id for row in found])
     return rids
 
 
 def write_tombstones(
     partition: partition_writer.PartitionWriter,
     ids: Sequence[str],
-    why: Why | None = None,
+    why: stored_names.Why | None = None,
 ) -> None:
     """Record deletions, so that a later ingest does not store the memories again."""
-    insert_many(
+    sql.insert_many(
         partition.connection,
         "tomb (part, id, at, why)",
         [(partition.id, id_, partition.now, why) for id_ in ids],
@@ -326,10 +311,10 @@ def forget_waiting(
     waits = (id_ for (id_,) in execute(every, (partition.id,)).fetchall())
     ids = list(dict.fromkeys([*ids, *partition_writer.passages_among(waits, ids)]))
     query = f"{_WAITING} WHERE part = ? AND event IS NOT NULL AND id IN"
-    waiting = select_in(partition.connection, query, [partition.id], ids)
+    waiting = sql.select_in(partition.connection, query, [partition.id], ids)
     _wait_no_more(partition, list(waiting))
     query = "UPDATE told SET event = NULL WHERE part = ? AND id IN"
-    execute_in(partition.connection, query, [partition.id], ids)
+    sql.execute_in(partition.connection, query, [partition.id], ids)
 
 
 def _wait_no_more(
@@ -371,7 +356,7 @@ def delete_partition(connection: Transaction, part: int) -> None:
     for table in ("chg", "tomb", "hist", "idem", "trig", "replaced", "told"):
         connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
     connection.execute("DELETE FROM part WHERE id = ?", (part,))
-    retire(connection, part)
+    sql.retire(connection, part)
 
 
 # Removes expired data.
@@ -479,11 +464,11 @@ def hide_what_is_gone(connection: Transaction, now: float) -> None:
     keys: dict[int, bytes] = {}
 
     def hidden(part: int, name: str) -> str:
-        if is_hidden(name):
+        if stored_names.is_hidden(name):
             return name
         if part not in keys:
-            keys[part] = make_key(connection, part, now)
-        return hide(keys[part], name)
+            keys[part] = stored_names.make_key(connection, part, now)
+        return stored_names.hide(keys[part], name)
 
     _hide_ids(connection, hidden)
     partition_writer.forget_waits(connection)
@@ -507,7 +492,7 @@ def _hide_links(connection: Transaction) -> None:
     for rid, state in found:
         by_part.setdefault(rid >> 32, {})[rid] = state
     for part, states in by_part.items():
-        names = partition_names(connection, part)
+        names = stored_names.partition_names(connection, part)
         if names is None:
             continue
         partition = partition_writer.PartitionWriter(connection, *names, create=False)
@@ -582,8 +567,8 @@ def _hide_user(
             execute("DELETE FROM idem WHERE part = ? AND key = ?", (part, form))
             statement = "UPDATE idem SET key = ? WHERE part = ? AND key = ?"
             execute(statement, (form, part, key))
-    make_secret(connection)
-    name = hidden_user(connection, app, user)
+    stored_names.make_secret(connection)
+    name = stored_names.hidden_user(connection, app, user)
     assert name is not None
     query = "UPDATE part SET app = ?, user = ?, crc = ?, snap = NULL WHERE id = ?"
     execute(query, (HIDDEN_APP, name, names_checksum(part, HIDDEN_APP, name), part))

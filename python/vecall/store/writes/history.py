@@ -10,28 +10,12 @@ from typing import Literal, NamedTuple
 
 from vecall.errors import ConflictError, NotFoundError
 from vecall.filters.rights import FULL, Rights
+from vecall.store import rows as records
+from vecall.store import transaction as sql
 from vecall.store.names import forms_of, tombstones
 from vecall.store.queries.partition_reads import load_rows
-from vecall.store.rows import (
-    COLUMNS,
-    COMPARED,
-    SHORT,
-    Change,
-    Draft,
-    Row,
-    SnapshotTag,
-    checksum,
-    digest_of_old,
-    is_whole,
-)
-from vecall.store.transaction import (
-    Transaction,
-    above_floor,
-    fact,
-    select_in,
-    set_fact,
-    visible,
-)
+from vecall.store.rows import Change, Draft, Row, is_whole
+from vecall.store.transaction import Transaction
 from vecall.store.writes import partition_writer
 from vecall.store.writes.delete import delete_memories, write_tombstones
 from vecall.store.writes.quota import UserQuota, evict
@@ -51,7 +35,7 @@ class ArchiveMemories(partition_writer.MemoriesJob):
 
     def _write(self, partition: partition_writer.PartitionWriter) -> Change:
         ids = partition_writer.with_passages(partition, self.ids)
-        live = f" AND state = 'live'{visible(self.rights)}"
+        live = f" AND state = 'live'{sql.visible(self.rights)}"
         rids = [rid for (rid,) in partition.select_memories("rid", ids, live)]
         return partition.changed(
             removed=partition_writer.archive(partition, rids, self.why)
@@ -82,7 +66,7 @@ class RestoreMemory(partition_writer.UserJob):
         summary. ConflictError: the memory changed since `seen`.
         """
         ids, removed = [self.id], list[int]()
-        changed = f" AND state = ? AND updated_at <> ?{visible(self.rights)}"
+        changed = f" AND state = ? AND updated_at <> ?{sql.visible(self.rights)}"
         if self.seen is not None and partition.select_memories(
             "1", ids, changed, self.state, self.seen
         ):
@@ -117,7 +101,7 @@ class RestoreMemory(partition_writer.UserJob):
         """The ids of the memories that the summary of this id replaced."""
         query = "SELECT id FROM replaced WHERE part = ? AND why = 'folded' AND by IN"
         forms = list(forms_of(partition.connection, partition.id, [self.id]))
-        found = select_in(partition.connection, query, [partition.id], forms)
+        found = sql.select_in(partition.connection, query, [partition.id], forms)
         return [id_ for (id_,) in found]
 
 
@@ -181,7 +165,7 @@ class RecordSnapshot(partition_writer.UserJob):
     """Puts a new snapshot on record."""
 
     record: bytes  # its nonce and its digest
-    tag: SnapshotTag  # the state of the partition when the snapshot was taken
+    tag: records.SnapshotTag  # the state of the partition when the snapshot was taken
     purges: int  # the purge count when the snapshot was taken
     # Set by `run`: whether it is on record. If not, the partition was replaced, its
     # history went back, the snapshot may contain purged data, or one that is at least
@@ -207,7 +191,7 @@ class RecordSnapshot(partition_writer.UserJob):
 
 
 def is_in_history(
-    connection: Transaction, tag: SnapshotTag, seq: int, head: int
+    connection: Transaction, tag: records.SnapshotTag, seq: int, head: int
 ) -> bool:
     """Whether the partition's newest change, or one in its log, is that of a tag.
 
@@ -221,12 +205,14 @@ def is_in_history(
     return known is not None and known[0] == tag.head
 
 
-def newer_is_recorded(connection: Transaction, tag: SnapshotTag, header: bytes) -> bool:
+def newer_is_recorded(
+    connection: Transaction, tag: records.SnapshotTag, header: bytes
+) -> bool:
     """Whether the snapshot on record makes that of a tag superfluous.
 
     `header` has the first bytes of the snapshot that is in place; empty without one.
     """
-    known = SnapshotTag.of_snapshot(header)
+    known = records.SnapshotTag.of_snapshot(header)
     if known is None or known.seq < tag.seq:
         return False
     query = "SELECT seq, head, snap FROM part WHERE id = ?"
@@ -240,13 +226,13 @@ def newer_is_recorded(connection: Transaction, tag: SnapshotTag, header: bytes) 
 
 def purges(connection: Transaction) -> int:
     """Return how many times the file was purged."""
-    return int(fact(connection, "purges") or 0)
+    return int(sql.fact(connection, "purges") or 0)
 
 
 def count_purge(connection: Transaction) -> None:
     """Invalidate all snapshots, including those that are being written."""
     connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
-    set_fact(connection, "purges", str(purges(connection) + 1))
+    sql.set_fact(connection, "purges", str(purges(connection) + 1))
 
 
 # Compares a draft with the stored row of its id, and merges the two.
@@ -274,11 +260,11 @@ REST = "part, seq, hash, vec, model, crc"
 """The columns of `mem` that a `Row` does not have, as `values_of_rest` gives them."""
 
 _PASSAGE_OF = attrgetter("passage_of")
-_compared = attrgetter(*COMPARED)
+_compared = attrgetter(*records.COMPARED)
 _content_of = attrgetter(
     *"author kind source trust text content meta importance".split()
 )
-_but_trust = attrgetter(*(name for name in COMPARED if name != "trust"))
+_but_trust = attrgetter(*(name for name in records.COMPARED if name != "trust"))
 
 
 def values_of_rest(
@@ -290,13 +276,13 @@ def values_of_rest(
 ) -> tuple[object, ...]:
     """Return the values of the columns named by `REST`."""
     model = None if vec is None else model
-    crc = checksum(row, vec)
+    crc = records.checksum(row, vec)
     return partition.id, partition.seq, draft.hash, vec, model, crc
 
 
 # Right after a file changed its model, the new vectors are still in vec_next.
 STORED = (
-    f"SELECT mem.{COLUMNS}, state, coalesce(next.vec, mem.vec), "
+    f"SELECT mem.{records.COLUMNS}, state, coalesce(next.vec, mem.vec), "
     "coalesce(next.model, mem.model), "
     "CASE WHEN next.rid IS NULL THEN mem.crc ELSE next.crc END "
     "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
@@ -312,7 +298,7 @@ def find_stored(
     partition: partition_writer.PartitionWriter, ids: Sequence[str]
 ) -> dict[str, ExistingRow]:
     """Return the stored rows of drafts, by id."""
-    found = select_in(partition.connection, STORED, [partition.id], ids)
+    found = sql.select_in(partition.connection, STORED, [partition.id], ids)
     stored = {}
     for values in found:
         stored[values[1]] = ExistingRow(Row(*values[:-4]), *values[-4:])
@@ -424,7 +410,7 @@ def append_history(
     """Store the revision that an "update" or "edit" overwrites, unless damaged."""
     if same_content(draft, old):
         return
-    old_fields = {name: getattr(old.row, name) for name in COMPARED}
+    old_fields = {name: getattr(old.row, name) for name in records.COMPARED}
     if old.state == "quarantined":
         if not old.is_whole():
             return
@@ -448,8 +434,8 @@ def corrected_digests(
         return {}
     found: dict[str, set[str]] = {}
     query = "SELECT id, old FROM hist WHERE part = ? AND op = 'edit' AND id IN"
-    for id_, old in select_in(connection, query, [part], ids):
-        found.setdefault(id_, set()).add(digest_of_old(old))
+    for id_, old in sql.select_in(connection, query, [part], ids):
+        found.setdefault(id_, set()).add(records.digest_of_old(old))
     return found
 
 
@@ -462,7 +448,7 @@ def shorten_digests(connection: Transaction) -> None:
     query = "SELECT part, id, seq, old FROM hist WHERE op = 'edit' AND old LIKE ?"
     rows = connection.execute(query, ('{"digest%',)).fetchall()
     for *key, old in rows:
-        short = json.dumps({"digest": digest_of_old(old)[:SHORT]})
+        short = json.dumps({"digest": records.digest_of_old(old)[: records.SHORT]})
         statement = "UPDATE hist SET old = ? WHERE part = ? AND id = ? AND seq = ?"
         connection.execute(statement, (short, *key))
 
@@ -584,7 +570,7 @@ def taken_ids(
         return []
     below = (
         " AND coalesce(expires_at, 9e99) > ? "
-        f"AND NOT coalesce(1 = 1{above_floor(rights)}, 1 = 0)"
+        f"AND NOT coalesce(1 = 1{sql.above_floor(rights)}, 1 = 0)"
     )
     found = partition.select_memories("id", ids, below, partition.expiry_now)
     return [id_ for (id_,) in found]

@@ -9,23 +9,11 @@ from secrets import token_hex
 from typing import Any
 
 from vecall import errors
+from vecall.store import values as stored_values
 from vecall.store.queries.item_reads import SELECT_ITEM, items_at, state_of
 from vecall.store.rows import Change
 from vecall.store.transaction import Transaction
-from vecall.store.values import (
-    HEAD_DIGITS,
-    HEADS,
-    ITEM_COLUMNS,
-    PIECES,
-    ItemDrop,
-    ItemPut,
-    ItemRow,
-    ItemState,
-    checked_item,
-    item_checksum,
-    number_of_pieces,
-    with_checksum,
-)
+from vecall.store.values import ItemDrop, ItemPut, ItemRow, ItemState
 from vecall.store.writes.partition_writer import PartitionWriter, UserJob
 
 _MAX_SEQ = (1 << 32) - 1
@@ -34,8 +22,10 @@ _OVERHEAD = 200  # bytes of a row besides its value
 
 def save_item_state(connection: Transaction, state: ItemState) -> None:
     """Store what is known about the items of a partition after a change of them."""
-    heads = state.heads + token_hex(HEAD_DIGITS // 2)
-    state = state._replace(heads=heads[-HEADS * HEAD_DIGITS :])
+    heads = state.heads + token_hex(stored_values.HEAD_DIGITS // 2)
+    state = state._replace(
+        heads=heads[-stored_values.HEADS * stored_values.HEAD_DIGITS :]
+    )
     values = dict(zip(ItemState._fields[1:], state[1:], strict=True))
     query = "UPDATE part SET item = ? WHERE id = ?"
     connection.execute(query, (json.dumps(values), state.part))
@@ -48,7 +38,7 @@ def _delete_item(
     if row is None:
         return state
     connection.execute("DELETE FROM item WHERE rid = ?", (row.rid,))
-    if count := number_of_pieces(row.value):
+    if count := stored_values.number_of_pieces(row.value):
         _delete_pieces(connection, row.rid, count)
     return state._replace(gone=state.gone + 1)
 
@@ -58,7 +48,7 @@ def _delete_pieces(connection: Transaction, rid: int, count: int) -> None:
     connection.execute(
         # The expression keeps the search from the index by namespace.
         "DELETE FROM item WHERE rid >= ? AND rid < ? AND ns || '' = ?",
-        (first, rid, PIECES),
+        (first, rid, stored_values.PIECES),
     )
 
 
@@ -73,7 +63,7 @@ def delete_expired_items(partition: PartitionWriter) -> int:
     expired, own = "part = ? AND expires_at <= ?", (partition.id, partition.expiry_now)
     query = f"SELECT rid, substr(value, 1, 32) FROM item WHERE {expired}"
     for rid, head in partition.execute(f"{query} AND value LIKE '@%'", own).fetchall():
-        _delete_pieces(partition.connection, rid, number_of_pieces(head))
+        _delete_pieces(partition.connection, rid, stored_values.number_of_pieces(head))
     return _delete_where(partition, expired, *own)
 
 
@@ -179,9 +169,10 @@ def insert_item(
     for at, piece in enumerate(row.pieces):
         key = f"{(first + at) & _MAX_SEQ:08x}"
         _insert_item_row(
-            partition, ItemRow(first + at, PIECES, key, piece, 0.0, 0.0, None, None)
+            partition,
+            ItemRow(first + at, stored_values.PIECES, key, piece, 0.0, 0.0, None, None),
         )
-    vecs = with_checksum(row.rid, vectors) if vectors else None
+    vecs = stored_values.with_checksum(row.rid, vectors) if vectors else None
     _insert_item_row(partition, row, vecs)
     return state
 
@@ -190,9 +181,9 @@ def _insert_item_row(
     partition: PartitionWriter, row: ItemRow, vecs: bytes | None = None
 ) -> None:
     partition.execute(
-        f"INSERT INTO item ({ITEM_COLUMNS}, part, vecs, crc) "
+        f"INSERT INTO item ({stored_values.ITEM_COLUMNS}, part, vecs, crc) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*row[:8], partition.id, vecs, item_checksum(row)),
+        (*row[:8], partition.id, vecs, stored_values.item_checksum(row)),
     )
 
 
@@ -238,7 +229,7 @@ class TouchItems(UserJob):
             values = (rid, partition.id, expires_at)
             found = connection.execute(query, values).fetchone()
             if found is not None:
-                row = checked_item(found[:-1], found[-1])
+                row = stored_values.checked_item(found[:-1], found[-1])
                 _set_expiry(connection, row, expires_at)
         return partition.changed()
 
@@ -249,7 +240,7 @@ def move_expiries(connection: Transaction, seconds: float) -> int:
     where = "WHERE expires_at IS NOT NULL AND rid > ? ORDER BY rid LIMIT 500"
     while rows := connection.execute(f"{SELECT_ITEM} {where}", (last,)).fetchall():
         for *values, crc in rows:
-            row = checked_item(values, crc)
+            row = stored_values.checked_item(values, crc)
             assert row.expires_at is not None
             _set_expiry(connection, row, row.expires_at + seconds)
         moved, last = moved + len(rows), rows[-1][0]
@@ -259,7 +250,7 @@ def move_expiries(connection: Transaction, seconds: float) -> int:
 def _set_expiry(connection: Transaction, row: ItemRow, expires_at: float) -> None:
     row = row._replace(expires_at=expires_at)
     query = "UPDATE item SET expires_at = ?, crc = ? WHERE rid = ?"
-    connection.execute(query, (expires_at, item_checksum(row), row.rid))
+    connection.execute(query, (expires_at, stored_values.item_checksum(row), row.rid))
 
 
 @dataclass(slots=True)

@@ -18,28 +18,12 @@ from vecall.clock import ExpiryClock
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError, LimitExceededError, NotFoundError
 from vecall.filters.rights import FULL, Rights
+from vecall.store import rows as records
+from vecall.store import transaction as sql
 from vecall.store.names import tombstones
 from vecall.store.queries.partition_reads import load_rows
-from vecall.store.rows import (
-    Added,
-    Change,
-    Row,
-    RowWithVector,
-    checksum,
-    names_checksum,
-    passages_from,
-)
-from vecall.store.transaction import (
-    LoggedChange,
-    ReadsAhead,
-    Transaction,
-    enter,
-    given_rows,
-    insert_many,
-    leave,
-    select_in,
-    visible,
-)
+from vecall.store.rows import Change, Row, RowWithVector
+from vecall.store.transaction import Transaction
 from vecall.store.values import NO_VALUE, WHOLE, require_counts, stored_list
 
 _ROW_BITS = 32
@@ -66,7 +50,7 @@ class PartitionWriter:
         user: str,
         *,
         create: bool,
-        ahead: ReadsAhead | None = None,
+        ahead: sql.ReadsAhead | None = None,
     ) -> None:
         """Find or create the partition.
 
@@ -80,12 +64,15 @@ class PartitionWriter:
         expiry_clock = ExpiryClock.of(connection)
         self.now = expiry_clock.wall()  # for timestamps
         self.expiry_now = expiry_clock.now()  # for expiry
-        self._changes: list[LoggedChange] = []
+        self._changes: list[sql.LoggedChange] = []
         self._live = 0
         self._bytes = 0
-        self.added: Added | None = None  # of new rows, unless one is written again
+        # Of new rows, unless one is written again.
+        self.added: records.Added | None = None
         self._new = 0
-        known = enter(connection, app, user, create=create, now=self.now, ahead=ahead)
+        known = sql.enter(
+            connection, app, user, create=create, now=self.now, ahead=ahead
+        )
         if not WHOLE.issuperset(map(type, known[:5])):
             raise CorruptFileError(NO_VALUE)
         self.id = known.id
@@ -106,7 +93,9 @@ class PartitionWriter:
         if self._is_hidden:
             names = (self.app, self.user)
             query = "UPDATE part SET app = ?, user = ?, crc = ? WHERE id = ?"
-            self.execute(query, (*names, names_checksum(self.id, *names), self.id))
+            self.execute(
+                query, (*names, records.names_checksum(self.id, *names), self.id)
+            )
             self._is_hidden = False
 
     def change(self, rid: int, op: str, *, live: int = 0, size: int = 0) -> int:
@@ -148,10 +137,12 @@ class PartitionWriter:
         """Write the change log and the partition's row."""
         if self.seq == self.seq_before:
             return
-        added = self.added or Added()
+        added = self.added or records.Added()
         is_known = added.counts[0] == self._new
         counts = (self._live, self._bytes, added if is_known else None)
-        self.head = leave(self.connection, self.id, self.seq, self._changes, *counts)
+        self.head = sql.leave(
+            self.connection, self.id, self.seq, self._changes, *counts
+        )
         self._revise_next_vectors()
         if self.seq // _MIN_LOGGED != self.seq_before // _MIN_LOGGED:
             change_limit = max(_MIN_LOGGED, self.live // _LOGGED_SHARE)
@@ -180,7 +171,9 @@ class PartitionWriter:
     ) -> list[Any]:
         """Return columns of the memories with some ids that meet an "AND ..."."""
         query = f"SELECT {columns} FROM mem WHERE part = ?{condition} AND id IN"
-        return list(select_in(self.connection, query, [self.id, *values], list(ids)))
+        return list(
+            sql.select_in(self.connection, query, [self.id, *values], list(ids))
+        )
 
     def _revise_next_vectors(self) -> None:
         """Drop vectors that a model migration prepared for rows that have changed."""
@@ -251,10 +244,10 @@ _FIND = (
 def with_passages(partition: PartitionWriter, ids: Sequence[str]) -> list[str]:
     """Return ids of turns, and those of their other passages that are stored."""
     found = list(ids)
-    bounds = [passages_from(id_) for id_ in ids]
+    bounds = [records.passages_from(id_) for id_ in ids]
     for start in range(0, len(bounds), _AT_ONCE):
         some = bounds[start : start + _AT_ONCE]
-        rows, values = given_rows(partition.connection, "given (low, high)", some)
+        rows, values = sql.given_rows(partition.connection, "given (low, high)", some)
         others = partition.execute(f"{rows} {_FIND}", (*values, partition.id))
         found += [id_ for (id_,) in others.fetchall()]
     return list(dict.fromkeys(found))
@@ -262,7 +255,7 @@ def with_passages(partition: PartitionWriter, ids: Sequence[str]) -> list[str]:
 
 def passages_among(waiting: Iterable[str], ids: Collection[str]) -> list[str]:
     """Return those of the waiting ids that are of passages of the turns."""
-    starts = {passages_from(id_)[0] for id_ in ids}
+    starts = {records.passages_from(id_)[0] for id_ in ids}
     return [id_ for id_ in waiting if id_[: id_.find(".") + 1] in starts]
 
 
@@ -300,7 +293,7 @@ def rewrite(
     size = len(row.text.encode()) * live
     partition.change(row.rid, "u", live=live, size=size)
     vec, model = stored.vec, stored.model
-    values = (partition.seq, vec, model, checksum(row, vec), row.rid)
+    values = (partition.seq, vec, model, records.checksum(row, vec), row.rid)
     partition.execute(_REWRITE, (*_changeable(row), state, *values))
     return RowWithVector(row, vec, model)
 
@@ -330,7 +323,7 @@ def archive(
         if why == "superseded" and row.valid_until is None:
             row = row._replace(valid_until=partition.now)
         rewrite(partition, entry, row, state="archived")
-    insert_many(
+    sql.insert_many(
         partition.connection,
         "replaced (part, id, by, why, at)",
         [(partition.id, entry.row.id, by, why, partition.now) for entry in stored],
@@ -347,14 +340,14 @@ def supersede(
 
     NotFoundError: the user never had a memory with an older id.
     """
-    older, connection, seen = list(newer), partition.connection, visible(rights)
+    older, connection, seen = list(newer), partition.connection, sql.visible(rights)
     known = {id_ for (id_,) in partition.select_memories("id", older, seen)}
     known.update(id_ for id_, *_ in tombstones(connection, partition.id, older))
     if not known.issuperset(older):
         raise NotFoundError("supersedes: this user has no such memory")
     ids = with_passages(partition, older)
     live = partition.select_memories("id, rid", ids, f" AND state = 'live'{seen}")
-    turns = {passages_from(id_)[0]: id_ for id_ in older}
+    turns = {records.passages_from(id_)[0]: id_ for id_ in older}
     removed = []
     for id_, rid in live:
         of = id_ if id_ in newer else turns[id_[: id_.find(".") + 1]]
@@ -366,13 +359,13 @@ def bring_back(
     partition: PartitionWriter, ids: Sequence[str], state: State, rights: Rights = FULL
 ) -> list[RowWithVector]:
     """Make memories of one state live, but no damaged or hidden ones; oldest first."""
-    lasting = f" AND state = ? AND coalesce(expires_at, 9e99) > ?{visible(rights)}"
+    lasting = f" AND state = ? AND coalesce(expires_at, 9e99) > ?{sql.visible(rights)}"
     found = partition.select_memories("rid", ids, lasting, state, partition.expiry_now)
     query = (
         "SELECT id FROM replaced WHERE part = ? AND why IN ('superseded', 'lapsed') "
         "AND id IN"
     )
-    ended = select_in(partition.connection, query, [partition.id], ids)
+    ended = sql.select_in(partition.connection, query, [partition.id], ids)
     over = {id_ for (id_,) in ended}
     rids = [rid for (rid,) in found]
     written = []

@@ -8,37 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vecall.errors import CorruptFileError, InvalidArgumentError
+from vecall.store import names as stored_names
+from vecall.store import rows as records
 from vecall.store import transaction
-from vecall.store.names import (
-    HIDDEN_APP,
-    add_key,
-    forms_of,
-    is_hidden,
-    is_key,
-    tombstones,
-)
+from vecall.store import values as stored_values
 from vecall.store.queries.item_reads import state_of
 from vecall.store.queries.partition_reads import load_rows
-from vecall.store.rows import (
-    COLUMNS,
-    TABLES,
-    Change,
-    PartitionCopy,
-    PartitionNames,
-    Row,
-    RowWithVector,
-    checksum,
-    is_whole,
-    text_hash,
-)
-from vecall.store.values import (
-    ItemRow,
-    checked_item,
-    checked_vectors,
-    item_checksum,
-    stored_object,
-    with_checksum,
-)
+from vecall.store.rows import Change, PartitionCopy, PartitionNames, Row, RowWithVector
 from vecall.store.writes import partition_writer
 from vecall.store.writes.delete import delete_memories, delete_partition
 from vecall.store.writes.items import import_items
@@ -121,7 +97,7 @@ def export_partitions(
         "SELECT id, app, user, created_at FROM part "
         "WHERE (CAST(? AS TEXT) IS NULL OR app = ?) "
         "AND (CAST(? AS TEXT) IS NULL OR user = ?) AND app <> ? ORDER BY app, user",
-        (app, app, user, user, HIDDEN_APP),
+        (app, app, user, user, stored_names.HIDDEN_APP),
     ).fetchall()
 
 
@@ -165,13 +141,13 @@ def free_lines(
     for kind, values in lines:
         if kind == "mem" and values["state"] == "quarantined":
             held.add(values["id"])
-        elif kind == "told" and "quarantined" in stored_object(
+        elif kind == "told" and "quarantined" in stored_values.stored_object(
             values.get("event", "{}")
         ):
             continue
         elif kind != "hist" or not (
             values["id"] in held
-            or stored_object(values["old"]).get("state") == "quarantined"
+            or stored_values.stored_object(values["old"]).get("state") == "quarantined"
         ):
             yield kind, values
 
@@ -219,7 +195,7 @@ def read_partition(
         return None
     current = PartitionNames(*row)
     tables: dict[str, list[tuple[Any, ...]]] = {}
-    for table, known in TABLES.items():
+    for table, known in records.TABLES.items():
         query = f"SELECT {', '.join(known.columns)} FROM {table} WHERE part = ?"
         found = connection.execute(f"{query} ORDER BY {known.key}", (names.part,))
         rows = [tuple(each) for each in found]
@@ -228,13 +204,15 @@ def read_partition(
         tables[table] = rows
     high = names.part << 32
     for rid, *values in tables["mem"]:
-        if not is_whole(Row(high | rid, *values[: _WIDTH - 1]), values[-3], values[-1]):
+        if not records.is_whole(
+            Row(high | rid, *values[: _WIDTH - 1]), values[-3], values[-1]
+        ):
             msg = "a memory fails its checks; `vecall doctor` says more"
             raise CorruptFileError(msg)
     dim, items = state_of(connection, names.part).dim, tables["item"]
     for at, (rid, *values) in enumerate(items):
-        checked_item((high | rid, *values[:7]), values[-1])
-        vectors = checked_vectors(high | rid, values[7], dim) or None
+        stored_values.checked_item((high | rid, *values[:7]), values[-1])
+        vectors = stored_values.checked_vectors(high | rid, values[7], dim) or None
         items[at] = (rid, *values[:7], vectors, values[8])
     return PartitionCopy(current, tables, expiry_now)
 
@@ -335,12 +313,12 @@ class ImportLines(partition_writer.UserJob):
         id_, state = values["id"], values["state"]
         mine = (partition.id, id_)
         if self.restore:
-            forms = forms_of(partition.connection, partition.id, [id_])
+            forms = stored_names.forms_of(partition.connection, partition.id, [id_])
             query = "DELETE FROM tomb WHERE part = ? AND id IN"
             transaction.execute_in(
                 partition.connection, query, [partition.id], list(forms)
             )
-        elif any(tombstones(partition.connection, partition.id, [id_])):
+        elif any(stored_names.tombstones(partition.connection, partition.id, [id_])):
             return
         old = execute(_KNOWN, mine).fetchone()
         if old is not None and old[1] >= values["updated_at"]:
@@ -359,14 +337,14 @@ class ImportLines(partition_writer.UserJob):
         vec = None if self.model is None else values.get("vec")
         model = None if vec is None else self.model
         columns: dict[str, Any] = {
-            **dict(zip(COLUMNS.split(", "), row, strict=True)),
+            **dict(zip(records.COLUMNS.split(", "), row, strict=True)),
             "state": state,
             "part": partition.id,
             "seq": partition.seq,
-            "hash": text_hash(row.text),
+            "hash": records.text_hash(row.text),
             "vec": vec,
             "model": model,
-            "crc": checksum(row, vec),
+            "crc": records.checksum(row, vec),
         }
         execute(
             f"INSERT INTO mem ({', '.join(columns)}) "
@@ -384,8 +362,10 @@ class ImportLines(partition_writer.UserJob):
     def _write_tombstone(
         self, partition: partition_writer.PartitionWriter, values: Mapping[str, Any]
     ) -> None:
-        if is_key(values["id"]):
-            add_key(partition.connection, partition.id, values["id"], values["at"])
+        if stored_names.is_key(values["id"]):
+            stored_names.add_key(
+                partition.connection, partition.id, values["id"], values["at"]
+            )
             self._known = None
             return
         mine = (partition.id, values["id"])
@@ -404,12 +384,12 @@ class ImportLines(partition_writer.UserJob):
 
     def _id_of(self, partition: partition_writer.PartitionWriter, id_: str) -> str:
         """Return the id that a hidden id stands for, if this file has the memory."""
-        if not is_hidden(id_):
+        if not stored_names.is_hidden(id_):
             return id_
         if self._known is None:
             query = "SELECT id FROM mem WHERE part = ?"
             ids = [known for (known,) in partition.execute(query, (partition.id,))]
-            self._known = forms_of(partition.connection, partition.id, ids)
+            self._known = stored_names.forms_of(partition.connection, partition.id, ids)
         return self._known.get(id_, id_)
 
 
@@ -476,7 +456,7 @@ class CopyPartition(partition_writer.UserJob):
         any_row = "SELECT 1 FROM {} WHERE part = ? LIMIT 1"
         if any(
             partition.execute(any_row.format(table), (partition.id,)).fetchone()
-            for table in TABLES
+            for table in records.TABLES
         ):
             if not self.replace:
                 return partition.changed()
@@ -486,7 +466,7 @@ class CopyPartition(partition_writer.UserJob):
             )
         self.part = partition.id
         for table, rows in self.copied.tables.items():
-            columns = ("part", *TABLES[table].columns)
+            columns = ("part", *records.TABLES[table].columns)
             transaction.insert_many(
                 connection,
                 f"{table} ({', '.join(columns)})",
@@ -501,18 +481,19 @@ class CopyPartition(partition_writer.UserJob):
 
     def _stored(self, table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return a row with its number in this storage, and with checksums."""
-        if TABLES[table].columns[0] != "rid":
+        if records.TABLES[table].columns[0] != "rid":
             return row
         rid = (self.part << 32) | row[0]
         if table == "mem":
             values = Row(rid, *row[1:_WIDTH])
             seq, state, hash_, vec, _, _ = row[_WIDTH:]
             model = None if vec is None else self.model
-            return (*values, seq, state, hash_, vec, model, checksum(values, vec))
+            crc = records.checksum(values, vec)
+            return (*values, seq, state, hash_, vec, model, crc)
         if table == "item":
-            item = ItemRow(rid, *row[1:8])
-            vecs = None if row[8] is None else with_checksum(rid, row[8])
-            return (*item[:8], vecs, item_checksum(item))
+            item = stored_values.ItemRow(rid, *row[1:8])
+            vecs = None if row[8] is None else stored_values.with_checksum(rid, row[8])
+            return (*item[:8], vecs, stored_values.item_checksum(item))
         return (rid, *row[1:])
 
 
