@@ -119,11 +119,7 @@ class SnapshotCache:
     """Reads snapshots for the loader, and writes them on its own thread."""
 
     def __init__(
-        self,
-        storage: Storage,
-        snapshots: Snapshots,
-        engine: Engine,
-        model: int | None,
+        self, storage: Storage, snapshots: Snapshots, engine: Engine, model: int | None
     ) -> None:
         """Store the partitions of an engine with the vectors of a model, if any."""
         self._identity = storage.identity

@@ -17,11 +17,7 @@ from vecall.errors import InvalidArgumentError, LimitExceededError, NotFoundErro
 from vecall.ingest.drafts import SessionHead, turns_of
 from vecall.ingest.fields import CallMetadata
 from vecall.limits import Inactivity, Limits, MessageCount, Trigger
-from vecall.operations.session_triggers import (
-    compaction_event,
-    compaction_id,
-    event_of,
-)
+from vecall.operations.session_triggers import compaction_event, compaction_id, event_of
 from vecall.store import BufferedTurn, Draft, DueSession, passages_among
 from vecall.summaries import SessionSummary, compaction_of
 

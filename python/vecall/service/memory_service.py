@@ -804,12 +804,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
     @bound_as("delete_where", "filter")
     async def delete_where(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        filter: FilterLike,
-        scope: Scope = "user",
+        self, *, app_name: str, user_id: str, filter: FilterLike, scope: Scope = "user"
     ) -> int:
         """Delete a user's memories that match a filter, permanently.
 

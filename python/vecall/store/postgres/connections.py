@@ -20,9 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from vecall.concurrency.executor import free_frames
 from vecall.errors import ClosedError, ConfigError
 from vecall.store.postgres.schema import SHARED
-from vecall.store.postgres.transaction import (
-    prepare_connection,
-)
+from vecall.store.postgres.transaction import prepare_connection
 from vecall.store.postgres.url import (
     MISPLACED,
     DatabaseUrl,
