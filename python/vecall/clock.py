@@ -58,10 +58,8 @@ class ClockCheckpoint(NamedTuple):
     @classmethod
     @lru_cache(64)  # most writes read the checkpoint of one shortly before
     def parse(cls, text: str | None) -> ClockCheckpoint | None:
-        """Parse the text of `__str__`; None if the checksum does not match.
-
-        A damaged time could expire every memory, or none.
-        """
+        """Parse the text of `__str__`; None if the checksum does not match."""
+        # A damaged time could expire every memory, or none.
         body, _, crc = (text or "").rpartition("|")
         if crc != _checkpoint_checksum(body):
             return None
@@ -183,10 +181,8 @@ Time = float | int | str | datetime
 
 
 def to_seconds(value: Time, name: str) -> float:
-    """Return seconds, an aware datetime or ISO 8601 with an offset as float seconds.
-
-    They count from 1970. `name` is the argument, for the error message.
-    """
+    """Return seconds, an aware datetime or ISO 8601 with an offset as float seconds."""
+    # They count from 1970. `name` is the argument, for the error message.
     value = exact(value)
     if isinstance(value, str):
         value = _parsed_datetime(value, name)
@@ -256,10 +252,8 @@ def to_iso(seconds: float) -> str:
 
 
 def ttl_seconds(value: object, name: str = "ttl") -> float:
-    """Return a time to live in seconds: a number, a timedelta, or "30d".
-
-    The units of a string are s, m, h, d and w; without one it is seconds.
-    """
+    """Return a time to live in seconds: a number, a timedelta, or "30d"."""
+    # The units of a string are s, m, h, d and w; without one it is seconds.
     rule = f'{name}: expected positive seconds, a timedelta, or a string such as "30d"'
     value = exact(value)
     if isinstance(value, timedelta):

@@ -132,10 +132,8 @@ def turn_id(role: str, message_id: str | None, text: str) -> str | None:
 
 
 def to_valid_utf8(text: str) -> str:
-    """Return text that UTF-8 can hold.
-
-    Join surrogate pairs; what is left of lone surrogates becomes U+FFFD.
-    """
+    """Return text that UTF-8 can hold."""
+    # Join surrogate pairs; what is left of lone surrogates becomes U+FFFD.
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

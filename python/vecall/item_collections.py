@@ -100,10 +100,8 @@ class LazyItems:
         test: Test | None,
         least: float = -math.inf,
     ) -> tuple[list[Item], bool]:
-        """Return the items next to a vector, best first, and whether these are all.
-
-        They pass the test, and their cosines are not below `least`.
-        """
+        """Return the items next to a vector, best first, and whether these are all."""
+        # They pass the test, and their cosines are not below `least`.
         size = min(_PAGE, limit if test is None else 4 * limit + 50)
         found: list[Item] = []
         for offset in range(0, _PAGE + 1, size):
@@ -229,10 +227,8 @@ class ItemCollection(LazyItems):
         test: Test | None,
         changed: Callable[[Item], Put | Drop],
     ) -> int:
-        """Change the documents that meet conditions; return their number.
-
-        A document that is written meanwhile is read again.
-        """
+        """Change the documents that meet conditions; return their number."""
+        # A document that is written meanwhile is read again.
         done: set[str] = set()
 
         def change() -> int:
@@ -309,11 +305,9 @@ class ItemLog:
         new: Callable[[list[Any]], Sequence[Any]] | None = None,
         window: int = 0,
     ) -> None:
-        """Add values at the end, all or none but those that are too large.
-
-        `new` returns those to add, given the last stored ones, as many as `window`. An
-        error of a value that is too large comes after the others were added.
-        """
+        """Add values at the end, all or none but those that are too large."""
+        # `new` returns those to add, given the last stored ones, as many as `window`.
+        # An error of a value that is too large comes after the others were added.
         failure: LimitExceededError | None = None
         while True:
             state = await self._log_state()

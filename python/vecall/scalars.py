@@ -28,11 +28,9 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 def exact(value: T) -> T:
-    """Return a scalar as exactly str, int, float or bool; another value as it is.
-
-    A member of an enum that is a string or a number becomes its plain value. NumPy's
-    scalars become Python's, except for times, bytes and complex numbers.
-    """
+    """Return a scalar as exactly str, int, float or bool; another value as it is."""
+    # A member of an enum that is a string or a number becomes its plain value. NumPy's
+    # scalars become Python's, except for times, bytes and complex numbers.
     if type(value) in _EXACT:
         return value
     plain: Any = value
@@ -52,11 +50,9 @@ def exact(value: T) -> T:
 
 
 def exact_arguments(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments of a call with their scalars as `exact` returns them.
-
-    Those of a named tuple count as arguments. Other containers are left to those who
-    read them.
-    """
+    """Return the arguments of a call with their scalars as `exact` returns them."""
+    # Those of a named tuple count as arguments. Other containers are left to those who
+    # read them.
     if _NO_SCALARS.issuperset(map(type, arguments)):
         return arguments
     plain = list(arguments)
@@ -93,10 +89,8 @@ def json_default(value: object) -> object:
 
 
 def odd_value(value: object) -> str:
-    """Say what inside of a value JSON does not have, and where.
-
-    Keys of the caller's are shown if they are plain names.
-    """
+    """Say what inside of a value JSON does not have, and where."""
+    # Keys of the caller's are shown if they are plain names.
     ahead: deque[tuple[object, str]] = deque([(value, "")])
     for _ in range(_MOST_SEEN):
         if not ahead:
@@ -194,8 +188,6 @@ def model_repr(embedder: Any) -> str:
 
 
 def usable(matrix: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Return for each vector whether it has a direction: finite, and not zero.
-
-    Every door asks it before a vector is stored: the engine refuses other vectors.
-    """
+    """Return for each vector whether it has a direction: finite, and not zero."""
+    # Every door asks it before a vector is stored: the engine refuses other vectors.
     return np.asarray(np.isfinite(matrix).all(axis=1) & matrix.any(axis=1))

@@ -37,19 +37,15 @@ _Result = TypeVar("_Result")
 def open_to_read(
     path: str | Path, *, follow: bool = True, folder: int | None = None
 ) -> int:
-    """Open a file, relative to a folder, to read; return its descriptor.
-
-    A FIFO does not block. Without `follow` a symbolic link is refused.
-    """
+    """Open a file, relative to a folder, to read; return its descriptor."""
+    # A FIFO does not block. Without `follow` a symbolic link is refused.
     return _open(path, os.O_RDONLY, follow, folder)
 
 
 def open_private(path: str | Path, flags: int, *, folder: int | None = None) -> int:
-    """Open a file to write, and make it for its owner alone if it does not exist.
-
-    A symbolic link is refused; a FIFO does not block. `flags` are those of `os.open`
-    that every system has; O_CREAT is added.
-    """
+    """Open a file to write, and make it for its owner alone if it does not exist."""
+    # A symbolic link is refused; a FIFO does not block. `flags` are those of `os.open`
+    # that every system has; O_CREAT is added.
     return _open(path, flags | os.O_CREAT, False, folder)
 
 
@@ -65,10 +61,8 @@ def _open(path: str | Path, flags: int, follow: bool, folder: int | None) -> int
 
 
 def replace(source: str | Path, target: str | Path, **folders: int) -> None:
-    """Rename a file atomically over another, with the folders of `os.replace`.
-
-    Windows refuses it while the other is open, so it is tried there for two seconds.
-    """
+    """Rename a file atomically over another, with the folders of `os.replace`."""
+    # Windows refuses it while the other is open, so it is tried there for two seconds.
     if sys.platform == "win32":
         _retry_denied(11, os.replace, source, target)
     else:
@@ -187,11 +181,9 @@ def rights_of_others(about: os.stat_result) -> int:
 
 
 def lock_byte(file: int, byte: int, *, wait: bool = False) -> bool:
-    """Lock a byte of a file that is open to write.
-
-    Return whether it was locked; always with `wait`. POSIX locks belong to the process:
-    closing any descriptor of the file drops them.
-    """
+    """Lock a byte of a file that is open to write."""
+    # Return whether it was locked; always with `wait`. POSIX locks belong to the
+    # process: closing any descriptor of the file drops them.
     if sys.platform == "win32":
         # msvcrt.locking gives up after ten attempts, and fails under contention.
         how = 2 if wait else 3  # exclusive; and fail immediately
@@ -237,10 +229,8 @@ if sys.platform == "win32":
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Hold the lock on a folder during the block; wait for it.
-
-    Windows cannot lock a folder: there it is a file of the user's temporary files.
-    """
+    """Hold the lock on a folder during the block; wait for it."""
+    # Windows cannot lock a folder: there it is a file of the user's temporary files.
     if sys.platform == "win32":
         import tempfile
         import zlib
@@ -267,10 +257,8 @@ _DRIVES = {2: "removable disk", 3: "disk", 4: "network drive", 5: "CD", 6: "RAM 
 
 
 def filesystem_of(folder: Path) -> str | None:
-    """Return the type of a folder's file system, such as "ext4"; None if unknown.
-
-    On Windows it is the kind of the drive.
-    """
+    """Return the type of a folder's file system, such as "ext4"; None if unknown."""
+    # On Windows it is the kind of the drive.
     if sys.platform == "win32":
         return _DRIVES.get(_kernel.GetDriveTypeW(resolved(folder).anchor))
     elif sys.platform == "darwin":
@@ -331,10 +319,8 @@ def boot_id() -> str:
 
 
 def process_age() -> float:
-    """Return how long the process exists, in seconds.
-
-    Without Linux's /proc it is the time that it computed.
-    """
+    """Return how long the process exists, in seconds."""
+    # Without Linux's /proc it is the time that it computed.
     if sys.platform == "linux":
         with suppress(OSError, ValueError, IndexError):
             line = Path("/proc/self/stat").read_text("utf-8", errors="replace")
@@ -418,10 +404,8 @@ _trim = (
 
 
 def trim_heap() -> None:
-    """Return freed heap memory to the operating system, with `malloc_trim` of glibc.
-
-    Does nothing with other allocators. Takes milliseconds; the GIL is released.
-    """
+    """Return freed heap memory to the operating system, with `malloc_trim` of glibc."""
+    # Does nothing with other allocators. Takes milliseconds; the GIL is released.
     if _trim is not None:
         _trim(0)
 
@@ -456,11 +440,9 @@ def _user_folder(variable: str, usual: str) -> str:
 
 
 def shell_words(words: Sequence[str]) -> str:
-    """Return words quoted for a shell.
-
-    On Windows it may be Git's bash, PowerShell or cmd. All take the result, if it
-    begins with a word without spaces: PowerShell runs no command in quotes.
-    """
+    """Return words quoted for a shell."""
+    # On Windows it may be Git's bash, PowerShell or cmd. All take the result, if it
+    # begins with a word without spaces: PowerShell runs no command in quotes.
     if sys.platform == "win32":
         return " ".join(
             word if re.fullmatch(r"[\w./:=~-]+", word) else f'"{word}"'
@@ -471,10 +453,8 @@ def shell_words(words: Sequence[str]) -> str:
 
 
 def silent_command(command: str, variable: str) -> str:
-    """Return a quoted command of a shell that prints no error and always succeeds.
-
-    On Windows it is unchanged, since its shells have no common syntax for that.
-    """
+    """Return a quoted command of a shell that prints no error and always succeeds."""
+    # On Windows it is unchanged, since its shells have no common syntax for that.
     if sys.platform == "win32":
         return command
     else:

@@ -158,10 +158,8 @@ class Telemetry:
         self._complained = False
 
     def counts(self) -> dict[str, int]:
-        """Return how many operations ended, by name, and how many with an error.
-
-        All but "stats", which shows them: asking twice gives the same answer.
-        """
+        """Return how many operations ended, by name, and how many with an error."""
+        # All but "stats", which shows them: asking twice gives the same answer.
         shown = (item for item in self._ended.items() if item[0] != "stats")
         ended = {name: _current_count(count) for name, count in shown}
         return {**ended, "errors": _current_count(self._errors)}

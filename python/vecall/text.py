@@ -203,11 +203,9 @@ def without_marks(word: str) -> str:
 
 
 def _to_normal_form(form: _Form, text: str) -> str:
-    """Normalise a text with few marks in a row; a long one in parts.
-
-    One call keeps the interpreter, and a character may become 18. The parts are cut
-    where no character combines with the one before: the result is that of one call.
-    """
+    """Normalise a text with few marks in a row; a long one in parts."""
+    # One call keeps the interpreter, and a character may become 18. The parts are cut
+    # where no character combines with the one before: the result is that of one call.
     if len(text) <= _PART:
         return unicodedata.normalize(form, text)
     parts = []
@@ -250,11 +248,9 @@ def _marks_of(char: str) -> int:
 
 
 def without_blocks(text: str, opening: str, closing: str) -> str:
-    """Return a text without what stands from each opening to the next closing.
-
-    An opening without a closing stays. The time is linear, which that of a regular
-    expression is not: it looks for a closing from every opening.
-    """
+    """Return a text without what stands from each opening to the next closing."""
+    # An opening without a closing stays. The time is linear, which that of a regular
+    # expression is not: it looks for a closing from every opening.
     pieces = []
     done = 0
     last = text.rfind(closing)
@@ -281,11 +277,9 @@ def strip_invisible(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return cleaned text in which nothing can open or close a tag.
-
-    As in XML, "<" becomes "&lt;", and "&" becomes "&amp;" if it could start an entity.
-    The brackets of chat templates become "&#91;" and "&#93;".
-    """
+    """Return cleaned text in which nothing can open or close a tag."""
+    # As in XML, "<" becomes "&lt;", and "&" becomes "&amp;" if it could start an
+    # entity. The brackets of chat templates become "&#91;" and "&#93;".
     if _WITHOUT_TAGS.fullmatch(text):
         return text
     text = _AMPERSAND.sub("&amp;", text)
@@ -322,10 +316,8 @@ def neutral(text: str) -> str:
 
 
 def escape_json(dumped: str) -> str:
-    """Return a JSON text with every unsafe or invisible character as a JSON escape.
-
-    A parser restores the original strings.
-    """
+    """Return a JSON text with every unsafe or invisible character as a JSON escape."""
+    # A parser restores the original strings.
     for pattern in (_JSON_UNSAFE, _JOINER, _SELECTOR, _SQUARE):
         dumped = pattern.sub(lambda found: _utf16_escapes(found[0]), dumped)
     return dumped

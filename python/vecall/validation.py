@@ -251,11 +251,9 @@ def is_database_url(path: object) -> TypeGuard[str]:
 def check_filter(
     filter_: object, limits: Limits, *, by_metadata: bool = False
 ) -> Filter:
-    """Return a checked and normalised filter.
-
-    A field of names becomes a string for one name, and a tuple for several. `min_trust`
-    is replaced by the tiers that reach it.
-    """
+    """Return a checked and normalised filter."""
+    # A field of names becomes a string for one name, and a tuple for several.
+    # `min_trust` is replaced by the tiers that reach it.
     if isinstance(filter_, Mapping):
         known = [field.name for field in fields(Filter)]
         if not filter_.keys() <= set(known):

@@ -137,10 +137,8 @@ _Place = tuple[int, Key]  # the service's id(), and the session
 
 @functools.cache
 def _ends_are_untold() -> bool:
-    """Return whether google-adk calls plugins only at the start of a run.
-
-    True for versions 2.0.0b1 to 2.1.0; affects runs whose root is an LlmAgent.
-    """
+    """Return whether google-adk calls plugins only at the start of a run."""
+    # True for versions 2.0.0b1 to 2.1.0; affects runs whose root is an LlmAgent.
     from google.adk.runners import Runner
 
     run = getattr(Runner, "_run_node_async", None)

@@ -65,10 +65,8 @@ def _run_search(options: argparse.Namespace) -> int:
 def _search_twice(
     user: SyncUserMemory, query: str, **arguments: Any
 ) -> tuple[list[MemoryEntry], float, float]:
-    """Return what is found, and the seconds of a first and of a second search.
-
-    The first one loads the user and embeds the query.
-    """
+    """Return what is found, and the seconds of a first and of a second search."""
+    # The first one loads the user and embeds the query.
     begin = time.perf_counter()
     user.search(query, **arguments)
     middle = time.perf_counter()

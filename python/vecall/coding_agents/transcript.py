@@ -256,10 +256,8 @@ def _turns_of_entry(
     named: str | None = None,
     at: object = None,
 ) -> list[Turn]:
-    """Return the turn of an entry, if it says something.
-
-    Without a name, its id is made of where or when it was said, by whom, and what.
-    """
+    """Return the turn of an entry, if it says something."""
+    # Without a name, its id is made of where or when it was said, by whom, and what.
     text = text.strip()
     if not text:
         return []

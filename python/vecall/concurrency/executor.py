@@ -444,11 +444,9 @@ class FairPool:
     """
 
     def __init__(self, threads: int, at_once: int, *, thread_name_prefix: str) -> None:
-        """Create the pool; `submit` starts up to `threads` threads as needed.
-
-        So many owners have work under way, and `at_once` of these go on at the same
-        time.
-        """
+        """Create the pool; `submit` starts up to `threads` threads as needed."""
+        # So many owners have work under way, and `at_once` of these go on at the same
+        # time.
         self._pool = Pool(threads, thread_name_prefix=thread_name_prefix)
         self._turns = _Turns(at_once)
         self._lock = threading.Lock()
@@ -460,10 +458,8 @@ class FairPool:
     def submit(
         self, owner: Hashable, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
-        """Queue a call of `fn` and return the future of its result.
-
-        Cancel the future to drop the call, also while it runs.
-        """
+        """Queue a call of `fn` and return the future of its result."""
+        # Cancel the future to drop the call, also while it runs.
         scan: _Scan[T] = _Scan()
         work = _FairWork(scan, partial(fn, *args, **kwargs), self._turns)
         with self._lock:
@@ -508,20 +504,16 @@ class FairPool:
 
 
 def free_frames(error: BaseException) -> None:
-    """Clear the local variables in the frames of an error's traceback.
-
-    A stored error would otherwise keep cursors alive. An open cursor keeps the file
-    open and holds a read snapshot of it. Frames that still run are not cleared.
-    """
+    """Clear the local variables in the frames of an error's traceback."""
+    # A stored error would otherwise keep cursors alive. An open cursor keeps the file
+    # open and holds a read snapshot of it. Frames that still run are not cleared.
     traceback.clear_frames(error.__traceback__)
 
 
 def freeing_frames(work: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function so that an error it raises has its frames cleared.
-
-    The frame that uses a connection still runs when the connection is returned. A
-    cursor in a variable of that frame can be freed only here.
-    """
+    """Decorate a function so that an error it raises has its frames cleared."""
+    # The frame that uses a connection still runs when the connection is returned. A
+    # cursor in a variable of that frame can be freed only here.
 
     @wraps(work)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -580,10 +572,8 @@ class PeriodicWorker:
             self._thread.join()
 
     def work(self) -> float | None:
-        """Do what is due; return the seconds until more is, None if unknown.
-
-        Any error but ClosedError is logged and not raised.
-        """
+        """Do what is due; return the seconds until more is, None if unknown."""
+        # Any error but ClosedError is logged and not raised.
         if self._closed.is_set():
             raise ClosedError("the housekeeper is closed")
         try:

@@ -136,11 +136,9 @@ class SingleFlight:
     def sent(
         self, keys: Sequence[FlightKey], batch: Future[list[bytes | None]]
     ) -> None:
-        """Give up the claims and resolve their futures when the batch is done.
-
-        A done callback does this, so it does not depend on the caller's event loop,
-        which may be blocked meanwhile. A zero vector, which has no direction, is None.
-        """
+        """Give up the claims and resolve their futures when the batch is done."""
+        # A done callback does this, so it does not depend on the caller's event loop,
+        # which may be blocked meanwhile. A zero vector has no direction: it is None.
         batch.add_done_callback(lambda done: self._resolve_promises(keys, done))
 
     def dropped(self, keys: Sequence[FlightKey]) -> None:
@@ -208,21 +206,17 @@ class SharedWork(Generic[Key]):
     """
 
     def __init__(self, start: Callable[[Key, Done], None]) -> None:
-        """Create the object without runs.
-
-        `start` begins the run of a key on another thread, which calls the second
-        argument at its end. It must not block.
-        """
+        """Create the object without runs."""
+        # `start` begins the run of a key on another thread, which calls the second
+        # argument at its end. It must not block.
         self._start = start
         self._mutex = threading.Lock()
         self._runs: dict[Key, _Run] = {}
 
     def ask(self, key: Key, *, afresh: bool = False) -> Future[None]:
-        """Return the future of the key's run; start a run if none is in progress.
-
-        With `afresh`, one more follows a run in progress, which may have read its input
-        too early. The future is still that of the current run.
-        """
+        """Return the future of the key's run; start a run if none is in progress."""
+        # With `afresh`, one more follows a run in progress, which may have read its
+        # input too early. The future is still that of the current run.
         new = _Run()
         try:
             with self._mutex:

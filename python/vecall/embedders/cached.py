@@ -48,11 +48,9 @@ class _VectorCache:
 
     @contextmanager
     def divide_keys(self, keys: Sequence[bytes]) -> Iterator[_Turn]:
-        """Divide the keys between this call, the cache and other calls.
-
-        If the block raises an exception, the waiters of `mine` receive it. If the block
-        is interrupted, they embed the texts themselves.
-        """
+        """Divide the keys between this call, the cache and other calls."""
+        # If the block raises an exception, the waiters of `mine` receive it. If the
+        # block is interrupted, they embed the texts themselves.
         turn = _Turn({}, {}, {})
         try:
             with self._lock:

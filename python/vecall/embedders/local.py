@@ -175,11 +175,9 @@ def _refuse(what: str) -> NoReturn:
 
 
 def _checksum(pieces: bytes, weights: zipfile.ZipFile) -> int:
-    """Return a checksum of both files, without reading the second one.
-
-    The vectors that a file of memories has are those of these weights. zipfile checks
-    what it reads against the checksums that are in the archive.
-    """
+    """Return a checksum of both files, without reading the second one."""
+    # The vectors that a file of memories has are those of these weights. zipfile checks
+    # what it reads against the checksums that are in the archive.
     members = sorted((member.filename, member.CRC) for member in weights.infolist())
     return zlib.crc32(repr(members).encode(), zlib.crc32(pieces))
 

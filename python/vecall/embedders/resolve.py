@@ -198,10 +198,8 @@ def scripts_of(embedder: object) -> frozenset[str] | None:
 
 
 def are_known(scripts: frozenset[str] | None, text: str) -> bool:
-    """Return whether at least half of a text's letters belong to these scripts.
-
-    Only the first 512 characters are checked. None means all scripts.
-    """
+    """Return whether at least half of a text's letters belong to these scripts."""
+    # Only the first 512 characters are checked. None means all scripts.
     if scripts is None or (text.isascii() and "latin" in scripts):
         return True
     letters = known = 0

@@ -223,11 +223,9 @@ def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
 
 
 def with_other_half(conversation: Conversation) -> Conversation:
-    """Return the conversation with both halves of an exchange accepted as evidence.
-
-    If a user's message is evidence, the reply after it counts too. If a reply is
-    evidence, the message before it counts too. An agent learns the same from either.
-    """
+    """Return the conversation with both halves of an exchange accepted as evidence."""
+    # If a user's message is evidence, the reply after it counts too. If a reply is
+    # evidence, the message before it counts too. An agent learns the same from either.
     halves: dict[str, str] = {}
     for session in conversation.sessions:
         for first, second in zip(session.events, session.events[1:], strict=False):

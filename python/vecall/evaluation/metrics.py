@@ -34,10 +34,8 @@ def reciprocal_rank(ranked: Sequence[str], pieces: Pieces) -> float:
 
 
 def ndcg_at(ranked: Sequence[str], pieces: Pieces, depth: int) -> float:
-    """Return the normalised discounted cumulative gain.
-
-    The first id of a piece gains 1. Everything else gains 0.
-    """
+    """Return the normalised discounted cumulative gain."""
+    # The first id of a piece gains 1. Everything else gains 0.
     left = list(pieces)
     gained = 0.0
     for rank, name in enumerate(ranked[:depth], 1):
@@ -81,10 +79,8 @@ def reliability(
 def expected_calibration_error(
     confidences: Sequence[float], relevant: Sequence[int], bins: int = BINS
 ) -> float | None:
-    """Return the mean gap of the bins between confidence and share of relevant hits.
-
-    The number of hits is the weight of a bin.
-    """
+    """Return the mean gap of the bins between confidence and share of relevant hits."""
+    # The number of hits is the weight of a bin.
     if not confidences:
         return None
     found = reliability(confidences, relevant, bins)
@@ -105,11 +101,9 @@ def constant_brier(relevant: Sequence[int]) -> float | None:
 
 
 def auroc(confidences: Sequence[float], relevant: Sequence[int]) -> float | None:
-    """Return the area under the ROC curve.
-
-    It is the share of pairs of a relevant and an irrelevant hit in which the relevant
-    hit has the higher confidence. A tie counts as half.
-    """
+    """Return the area under the ROC curve."""
+    # It is the share of pairs of a relevant and an irrelevant hit in which the relevant
+    # hit has the higher confidence. A tie counts as half.
     right = sum(relevant)
     wrong = len(relevant) - right
     if not right or not wrong:

@@ -265,10 +265,8 @@ def ingested(
     calibration: Calibration | None,
     progress: Callable[[str, int], Progress] = Silent,
 ) -> Iterator[SystemUnderTest]:
-    """Open a service that holds all conversations; close it after the block.
-
-    The embedder embeds every text once, for all modes and settings.
-    """
+    """Open a service that holds all conversations; close it after the block."""
+    # The embedder embeds every text once, for all modes and settings.
     timed = None if embedder is None else TimedEmbedder(embedder)
     cached = None if timed is None else CachedEmbedder(timed, max_bytes=_CACHE_BYTES)
     turns = turns_of(conversations)
@@ -305,10 +303,8 @@ def own_questions(conversations: Iterable[Conversation]) -> list[tuple[str, Ques
 
 
 def strangers(conversations: Sequence[Conversation]) -> list[tuple[str, Question]]:
-    """Return pairs of a user and a question that another user's memory answers.
-
-    Each user gets as many such questions as the user has own questions.
-    """
+    """Return pairs of a user and a question that another user's memory answers."""
+    # Each user gets as many such questions as the user has own questions.
     rng = random.Random(0)
     pairs = []
     for conversation in conversations:
@@ -435,11 +431,9 @@ def _embedded(embed: Any, texts: Sequence[str]) -> Vectors:
 
 
 def fitted_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
-    """Fit a map on all users, and measure it by cross-validation over users.
-
-    The figures are recall@10 and MRR of a search by cosine, without a map and with one
-    fitted on other users. Both are None with less than two users.
-    """
+    """Fit a map on all users, and measure it by cross-validation over users."""
+    # The figures are recall@10 and MRR of a search by cosine, without a map and with
+    # one fitted on other users. Both are None with less than two users.
     everything = fit_map(examples)
     count = sum(len(example.questions) for example in examples)
     folds = min(_FOLDS, len(examples))
@@ -520,11 +514,9 @@ def measured(results: Iterable[QuestionResult]) -> list[Measured]:
 
 
 def recall_figures(found: Sequence[Measured]) -> dict[str, Any]:
-    """Return the mean shares of all questions and of each group.
-
-    Each category is a group. LoCoMo's categories, 1 to 5, form two more: "1-3"
-    (multi-hop, temporal, open-domain) and "4-5" (single-hop, adversarial).
-    """
+    """Return the mean shares of all questions and of each group."""
+    # Each category is a group. LoCoMo's categories, 1 to 5, form two more: "1-3"
+    # (multi-hop, temporal, open-domain) and "4-5" (single-hop, adversarial).
     names = {question.category for question in found}
     groups = {name: frozenset({name}) for name in names}
     if names and names <= set("12345"):
@@ -547,11 +539,9 @@ def recall_figures(found: Sequence[Measured]) -> dict[str, Any]:
 def ablation_figures(
     name: str, found: Sequence[Measured], default: Sequence[Measured]
 ) -> dict[str, Any]:
-    """Return a setting's shares and its gain over the default.
-
-    The gain is the mean of the differences by question. Half the width of its 95 %
-    interval assumes independent questions.
-    """
+    """Return a setting's shares and its gain over the default."""
+    # The gain is the mean of the differences by question. Half the width of its 95 %
+    # interval assumes independent questions.
     gains = {}
     for i, share in enumerate(SHARES):
         differences = [
@@ -619,11 +609,9 @@ def _calibration_figures(
 def silence_figures(
     own: Sequence[QuestionResult], strange: Sequence[QuestionResult]
 ) -> list[dict[str, Any]]:
-    """Return, for each floor, the share of searches that would return nothing.
-
-    A service cuts a result to its first memories before it applies `min_confidence`,
-    so the confidences of those memories decide.
-    """
+    """Return, for each floor, the share of searches that would return nothing."""
+    # A service cuts a result to its first memories before it applies `min_confidence`,
+    # so the confidences of those memories decide.
     groups = {
         "answerable": [result for result in own if result.question.evidence],
         "unanswerable": [result for result in own if not result.question.evidence],

@@ -555,11 +555,9 @@ def needed(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
 
 
 def check_conditions(conditions: object, max_bytes: int) -> Conditions:
-    """Return a checked copy of conditions on custom_metadata.
-
-    `max_bytes` limits their JSON. `$timestamp` and `$updated_at` are times of the
-    memory.
-    """
+    """Return a checked copy of conditions on custom_metadata."""
+    # `max_bytes` limits their JSON. `$timestamp` and `$updated_at` are times of the
+    # memory.
     checked = parsed(conditions, _RULES)
     try:
         size = len(json.dumps(checked))

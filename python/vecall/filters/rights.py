@@ -50,10 +50,8 @@ def exceeds(tier: str | None, ceiling: str) -> bool:
 
 
 def at_most(tier: str | None, ceiling: str | None) -> str | None:
-    """Return a tier that ranks no higher than a ceiling; None lowers nothing.
-
-    A tier of your own becomes the ceiling, because its rank is unknown.
-    """
+    """Return a tier that ranks no higher than a ceiling; None lowers nothing."""
+    # A tier of your own becomes the ceiling, because its rank is unknown.
     if tier is None or ceiling is None:
         return tier
     return ceiling if tier not in _RANKS or exceeds(tier, ceiling) else tier

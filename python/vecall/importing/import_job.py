@@ -420,11 +420,9 @@ class ImportJob:
         report: ImportReport,
         progress: Callable[[int, int, int], None] | None = None,
     ) -> None:
-        """Read and write nothing yet; `opening` is None for a dry run.
-
-        `progress` gets how much of a source was written, of how much, and the number of
-        records of the import that were written.
-        """
+        """Read and write nothing yet; `opening` is None for a dry run."""
+        # `progress` gets how much of a source was written, of how much, and the number
+        # of records of the import that were written.
         self._opening = opening
         self._memory: MemoryService | None = None
         self._before = 0

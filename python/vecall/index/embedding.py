@@ -76,11 +76,9 @@ class EmbeddingQueue:
         return are_known(self._scripts, query)
 
     def known_query(self, app: str, user: str, query: str) -> Vectors | None:
-        """Return the cached vector of a user's query, or None.
-
-        Vectors are not shared between users, so the latency of a search reveals
-        nothing about other users' queries.
-        """
+        """Return the cached vector of a user's query, or None."""
+        # Vectors are not shared between users, so the latency of a search reveals
+        # nothing about other users' queries.
         return self._queries.get(app, user, query)
 
     async def embed_query(self, app: str, user: str, query: str) -> Vectors:
@@ -262,10 +260,8 @@ class _UserLru(Generic[K, V]):
 def _embed_with_retries(
     embed: Callable[[list[str]], Any], texts: list[str], finish: Callable[[Any], Any]
 ) -> Any:
-    """Embed, check and convert; retry after a pause if the failure may be temporary.
-
-    A plain function may return an awaitable, which its thread awaits.
-    """
+    """Embed, check and convert; retry after a pause if the failure may be temporary."""
+    # A plain function may return an awaitable, which its thread awaits.
     for attempt in range(1, _TRIES + 1):
         try:
             result = embed(list(texts))

@@ -93,10 +93,8 @@ class ItemOwner:
         low: str,
         high: str | None,
     ) -> list[str]:
-        """Return the namespaces from `low` to below `high`; None is no bound.
-
-        Also those whose items have expired. Those of the same state are known.
-        """
+        """Return the namespaces from `low` to below `high`; None is no bound."""
+        # Also those whose items have expired. Those of the same state are known.
         if self.named != state:
             self.named, self.names, self.known_names = state, {}, 0
         known = self.names.get((low, high))
@@ -391,11 +389,9 @@ class ItemCache:
 
     @contextmanager
     def held(self, key: Key, after: Callable[[], object]) -> Iterator[ItemOwner]:
-        """Hold what is loaded of a user, for one search; then call `after`.
-
-        Open the read transaction inside: then the states of successive searches come
-        in order, and what one found to be gone is gone for all later ones.
-        """
+        """Hold what is loaded of a user, for one search; then call `after`."""
+        # Open the read transaction inside: then the states of successive searches come
+        # in order, and what one found to be gone is gone for all later ones.
         with self._lock:
             owner = self._owners.get(key)
             if owner is None:
@@ -437,10 +433,8 @@ class ItemCache:
             self.drop(key)
 
     def evict(self, nbytes: int) -> int:
-        """Free some bytes or more, of users not searched lately; return how many.
-
-        It is 0 if all users are being searched.
-        """
+        """Free some bytes or more, of users not searched lately; return how many."""
+        # It is 0 if all users are being searched.
         victims, freed = [], 0
         with self._lock:
             for key, owner in self._owners.items():

@@ -93,18 +93,14 @@ class PartitionLoader:
         """The number of rows that the engine refused, see `add_rows`."""
 
     def _require_model(self) -> None:
-        """Raise MovedModelError if the rows just read have vectors of another model.
-
-        Call it after reading, and before a search can see the rows.
-        """
+        """Raise MovedModelError if the rows just read have vectors of another model."""
+        # Call it after reading, and before a search can see the rows.
         if self.moving is not None and self.moving():
             raise MovedModelError
 
     def replay(self, key: Key, entry: LoadedPartition) -> int | None:
-        """Apply the new changes in the file; return the number of changed rows.
-
-        None if the change log does not reach back.
-        """
+        """Apply the new changes in the file; return the number of changed rows."""
+        # None if the change log does not reach back.
         with self._storage.read(*key) as reads:
             newest = reads.partition_state(entry.part, *key)
             if newest is None:
@@ -126,10 +122,8 @@ class PartitionLoader:
         return replayed
 
     def fill(self, key: Key, entry: LoadedPartition, *, from_rows: bool) -> int | None:
-        """Fill the engine's empty partition; return how many rows no snapshot has.
-
-        None if the partition does not exist. With `from_rows` no snapshot is read.
-        """
+        """Fill the engine's empty partition; return how many rows no snapshot has."""
+        # None if the partition does not exist. With `from_rows` no snapshot is read.
         part = entry.part
         with self._storage.read(*key) as reads:
             newest = reads.partition_state(part, *key)
@@ -178,10 +172,8 @@ class PartitionLoader:
         entry: LoadedPartition,
         newest: store.PartitionState,
     ) -> int | None:
-        """Load a partition from its snapshot and the changes since; return how many.
-
-        None without a usable snapshot.
-        """
+        """Load a partition from its snapshot and the changes since; return how many."""
+        # None without a usable snapshot.
         if self._snapshots is None or newest.snap is None:
             return None
         part = entry.part
@@ -275,10 +267,8 @@ class PartitionCache:
         budget: int,
         items: ItemCache | None = None,
     ) -> None:
-        """Start with nothing loaded; `newest` is that of a database in memory.
-
-        Engine, cache and items share the budget, in bytes.
-        """
+        """Start with nothing loaded; `newest` is that of a database in memory."""
+        # Engine, cache and items share the budget, in bytes.
         self._storage = storage
         self._engine = engine
         self._cache = cache
@@ -360,20 +350,16 @@ class PartitionCache:
         entry.sound = False
 
     def synchronize(self, key: Key) -> Future[None]:
-        """Load a partition, or its new changes, on another thread.
-
-        Concurrent callers share one run, which none of them can cancel. Afterwards each
-        caller checks whether the run reached the change that it needs.
-        """
+        """Load a partition, or its new changes, on another thread."""
+        # Concurrent callers share one run, which none of them can cancel. Afterwards
+        # each caller checks whether the run reached the change that it needs.
         return self._work.ask(key)
 
     @contextmanager
     def moving(self, moved: Callable[[], bool]) -> Iterator[None]:
-        """Prevent searches of partitions read without the vectors of their model.
-
-        `moved` is `PartitionLoader.moving`; it runs on reading threads and may wait for
-        the writer thread.
-        """
+        """Prevent searches of partitions read without the vectors of their model."""
+        # `moved` is `PartitionLoader.moving`; it runs on reading threads and may wait
+        # for the writer thread.
         self._filling.moving = moved
         try:
             yield
@@ -551,10 +537,8 @@ class PartitionCache:
             return free
 
     def keep_to_budget(self) -> None:
-        """Evict partitions and users' items that were not searched lately.
-
-        Of the two, the one that takes more memory is evicted first.
-        """
+        """Evict partitions and users' items that were not searched lately."""
+        # Of the two, the one that takes more memory is evicted first.
         while (excess := self._freeable_bytes - self._budget) > 0:
             first, then = self._evict_items, self._evict_partitions
             if self.nbytes > self._item_bytes:
@@ -599,10 +583,8 @@ _ABOUT = "loading"
 
 
 def examine_storage(path: Path | str) -> list[store.Finding]:
-    """Check a file, or the database of a URL, and whether all users can be searched.
-
-    It changes nothing. ConfigError and StorageError say why nothing can be read.
-    """
+    """Check a file, or the database of a URL, and whether all users can be searched."""
+    # It changes nothing. ConfigError and StorageError say why nothing can be read.
     found = (
         store.examine_database(path) if isinstance(path, str) else store.examine(path)
     )

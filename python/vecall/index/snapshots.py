@@ -139,11 +139,9 @@ class SnapshotCache:
     def restore(
         self, key: Key, part: int, seq: int, record: bytes
     ) -> SnapshotTag | None:
-        """Load a partition, whose newest change is `seq`; return its snapshot's tag.
-
-        None without a usable snapshot of this record of the file. Then the caller must
-        drop the engine's partition.
-        """
+        """Load a partition, whose newest change is `seq`; return its snapshot's tag."""
+        # None without a usable snapshot of this record of the file. Then the caller
+        # must drop the engine's partition.
         try:
             data = self._snapshots.read(part, record)
             if data is None:
@@ -160,10 +158,8 @@ class SnapshotCache:
         return tag
 
     def reject(self, part: int, why: str) -> None:
-        """Remove the snapshot of a partition, and log why: "snapshot 1 is damaged".
-
-        Its record would make the snapshot that replaces it superfluous.
-        """
+        """Remove the snapshot of a partition, and log why: "snapshot 1 is damaged"."""
+        # Its record would make the snapshot that replaces it superfluous.
         _log.warning("snapshot %d %s; rebuilt from the file", part, why)
         try:
             self._snapshots.remove(part)

@@ -69,11 +69,9 @@ class Parted(NamedTuple):
 
 
 def parted_by_rewind(events: Sequence[object], paced: Paced = iter) -> Parted:
-    """Split events into those that count and those that a rewind took back.
-
-    The rule is google-adk's: an event that rewinds to before an invocation takes back
-    all events from the first one of that invocation up to itself.
-    """
+    """Split events into those that count and those that a rewind took back."""
+    # The rule is google-adk's: an event that rewinds to before an invocation takes back
+    # all events from the first one of that invocation up to itself.
     targets = {
         index: target
         for index, event in enumerate(paced(events))
@@ -116,10 +114,8 @@ def ids_of(events: Iterable[object]) -> list[str]:
 
 
 def said_in(event: object) -> object:
-    """Return an event's content, text or transcription; itself if it has the parts.
-
-    None for requests for a credential or confirmation, and for the answers to them.
-    """
+    """Return an event's content, text or transcription; itself if it has the parts."""
+    # None for requests for a credential or confirmation, and for the answers to them.
     content = get_field(event, "content")
     if content is None:
         content = get_field(event, "text")
@@ -216,10 +212,8 @@ def event_drafts(
     scope: CallMetadata,
     limits: Limits,
 ) -> list[Given]:
-    """Return, for each event in order, its draft or the reason why there is none.
-
-    For worker threads: it yields to other threads.
-    """
+    """Return, for each event in order, its draft or the reason why there is none."""
+    # For worker threads: it yields to other threads.
     return turns_of(list(events), session_id, scope, limits, in_slices).given
 
 
@@ -517,10 +511,8 @@ def aligned(
     written: Written,
     paced: Callable[[Iterable[Given]], Iterator[Given]] = iter,
 ) -> AddedIds:
-    """Return an id, or None and a reason, for each item of a call.
-
-    The id of an item with several passages is that of the first one that is stored.
-    """
+    """Return an id, or None and a reason, for each item of a call."""
+    # The id of an item with several passages is that of the first one that is stored.
     stored = set(written.ids)
     ids: list[str | None] = []
     left_out = []

@@ -49,10 +49,8 @@ class LineReader:
         return model
 
     def line(self, item: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-        """Read any other line; return its kind and values.
-
-        A memory whose text is too long for this service is several: its passages.
-        """
+        """Read any other line; return its kind and values."""
+        # A memory whose text is too long for this service is several: its passages.
         kind, values = next(iter(item.items()), ("", None))
         if len(item) != 1 or not isinstance(values, dict) or kind not in self._kinds:
             raise InvalidArgumentError("expected a line of an export")

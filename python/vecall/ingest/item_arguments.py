@@ -52,10 +52,8 @@ def checked_batch(
     paced: Paced = iter,
     most: float = math.inf,
 ) -> ItemBatch:
-    """Return the records of puts and drops.
-
-    It raises `TooLongError` if the values have more characters than `most`, about.
-    """
+    """Return the records of puts and drops."""
+    # It raises `TooLongError` if the values have more characters than `most`, about.
     records: list[ItemPut | store.ItemDrop] = []
     dim = 0
     left = most
@@ -172,10 +170,8 @@ def _checked_label(label: object, name: str, most: int) -> str:
 def stored_value(
     value: object, name: str, limits: Limits, most: float = math.inf
 ) -> store.StoredValue:
-    """Return a value as it is stored, with the order of its keys.
-
-    It raises `TooLongError` if it has more characters than `most`, about.
-    """
+    """Return a value as it is stored, with the order of its keys."""
+    # It raises `TooLongError` if it has more characters than `most`, about.
     rule = (
         f"{name}: expected a JSON value: None, booleans, finite numbers, strings, "
         "lists, and mappings with string keys"

@@ -231,10 +231,8 @@ _LANGCHAIN = ("message", "messagechunk")
 
 
 def speaker_of(event: object) -> Speaker:
-    """Return who said a message: by its role, that of its content, or its type.
-
-    An author is a name, also of agents that are called "developer" or "tool".
-    """
+    """Return who said a message: by its role, that of its content, or its type."""
+    # An author is a name, also of agents that are called "developer" or "tool".
     if type(event) is dict and "role" not in event and "type" not in event:
         content = event.get("content")  # most turns: a text, and who said it
         if content is None or type(content) is str:
@@ -283,10 +281,8 @@ def is_item(event: object) -> bool:
 
 
 def unwrapped(event: Any) -> Any:
-    """Return a message of LangChain's without its envelope; another event as it is.
-
-    Envelopes are those of `messages_to_dict` ("data") and of `dumpd` ("lc").
-    """
+    """Return a message of LangChain's without its envelope; another event as it is."""
+    # Envelopes are those of `messages_to_dict` ("data") and of `dumpd` ("lc").
     if type(event) is not dict or not ("data" in event or "lc" in event):
         return event
     data, path = event.get("data"), event.get("id")

@@ -48,11 +48,9 @@ def texts_of(text: str, limits: Limits) -> list[str]:
 def in_passages(
     draft: Draft, limits: Limits, *, is_first: bool = False
 ) -> Draft | Passages:
-    """Return a draft unchanged, or its passages if its text is too long.
-
-    The parts of its content and the memory that it supersedes are of the first passage
-    alone, or of none. `is_first` says that the draft is the first of several passages.
-    """
+    """Return a draft unchanged, or its passages if its text is too long."""
+    # `is_first` says that the draft is the first of several passages. Of these the first
+    # one alone supersedes a memory, and none has the parts of the content.
     if not is_too_long(draft.text, limits):
         return draft
     first, *others = texts_of(draft.text, limits)
@@ -168,11 +166,9 @@ def summary_drafts(
     source: str,
     trust: str | None,
 ) -> list[Draft]:
-    """Return drafts of the summaries of a session.
-
-    Their ids derive from the ids they cover, so a retry after an unknown outcome
-    replaces the first summary.
-    """
+    """Return drafts of the summaries of a session."""
+    # Their ids derive from the ids they cover, so a retry after an unknown outcome
+    # replaces the first summary.
     names = sorted(covered)
     drafts = []
     for number, summary in enumerate(summaries):
@@ -203,10 +199,8 @@ def summary_drafts(
 
 
 def as_one(summaries: Sequence[SessionSummary], turns: int) -> SessionSummary:
-    """Merge summaries of a number of turns into one.
-
-    Their event counts are not added: they may cover the same turns.
-    """
+    """Merge summaries of a number of turns into one."""
+    # Their event counts are not added: they may cover the same turns.
     starts = [summary.start_timestamp for summary in summaries]
     ends = [summary.end_timestamp for summary in summaries]
     return SessionSummary(

@@ -201,10 +201,8 @@ def cut_elisions(folded: str) -> str:
 
 
 def elided_words(folded: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the letters before each apostrophe, and the languages that elide so.
-
-    English names such as D'Angelo count too.
-    """
+    """Return the letters before each apostrophe, and the languages that elide so."""
+    # English names such as D'Angelo count too.
     if not _MAY_BE_ELIDED.search(folded):
         return []
     found = _ELIDED.findall(folded)
@@ -289,10 +287,8 @@ def language_of(
 
 
 def _with_vietnamese(words: Sequence[str], toned: Sequence[str]) -> str:
-    """Return VIETNAMESE, unless more words are stop words of another language.
-
-    Vietnamese words with their tones are not stop words of other languages.
-    """
+    """Return VIETNAMESE, unless more words are stop words of another language."""
+    # Vietnamese words with their tones are not stop words of other languages.
     telling = sum(map(bool, map(VIETNAMESE_LETTERS.search, toned)))
     other = language_of(toned)
     against = sum(word in STOP_WORDS[other] for word in toned)
@@ -315,11 +311,9 @@ _NOT_GERMAN = frozenset(
 
 
 def may_be_german(words: Sequence[str], language: str) -> bool:
-    """Return whether a text may be German.
-
-    True for a German text, and for a text that is too short to tell: it has no stop
-    word of another language.
-    """
+    """Return whether a text may be German."""
+    # True for a German text, and for a text that is too short to tell: it has no stop
+    # word of another language.
     if language != ENGLISH:
         return language == GERMAN
     return _NOT_GERMAN.isdisjoint(words)

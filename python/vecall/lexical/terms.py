@@ -269,10 +269,8 @@ def content_words(text: str) -> list[int]:
 
 
 def terms_of_both(one: str, other: str) -> tuple[list[int], list[int]]:
-    """Return the hashes of the words of two short texts, read as one language.
-
-    Numbers and stop words are left out.
-    """
+    """Return the hashes of the words of two short texts, read as one language."""
+    # Numbers and stop words are left out.
     both = f"{one}\n{other}"
     folded, toned = normalise(both), toned_words(both)
     language = languages.language_of(tokenizer.split_words(folded), folded, both, toned)

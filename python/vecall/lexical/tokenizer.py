@@ -109,10 +109,8 @@ def may_be_compound(word: str) -> bool:
 
 
 def compound_parts(words: Sequence[str]) -> list[str]:
-    """Return the prefixes and suffixes of the first 64 long words of a German text.
-
-    A part and the rest of its word have at least four letters each.
-    """
+    """Return the prefixes and suffixes of the first 64 long words of a German text."""
+    # A part and the rest of its word have at least four letters each.
     found: dict[str, None] = {}
     long_words = [word for word in dict.fromkeys(words) if may_be_compound(word)]
     for word in long_words[:_MOST_WORDS]:
@@ -240,11 +238,9 @@ def symbols(folded: str) -> set[str]:
 
 
 def emoji(folded: str) -> list[str]:
-    """Return the emoji of a normalised text, once each.
-
-    An emoji of several characters, such as a family or a thumb with a skin tone, gives
-    its parts without the skin tone.
-    """
+    """Return the emoji of a normalised text, once each."""
+    # An emoji of several characters, such as a family or a thumb with a skin tone,
+    # gives its parts without the skin tone.
     if not _MAY_HAVE_SYMBOLS.search(folded):
         return []
     return list(dict.fromkeys(_EMOJI.findall(folded)))

@@ -108,10 +108,8 @@ class Reembedding:
         return job.done
 
     def _finish_crashed_migration(self) -> None:
-        """Move the remaining vectors of an earlier migration that crashed.
-
-        Only a crash leaves such vectors: a migration begins when all are moved.
-        """
+        """Move the remaining vectors of an earlier migration that crashed."""
+        # Only a crash leaves such vectors: a migration begins when all are moved.
         while True:
             with self._storage.read() as reads:
                 if not reads.unmoved_vectors():

@@ -78,11 +78,9 @@ def find_duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
 
 
 def _origin(row: Row) -> tuple[str | None, ...]:
-    """Return a key that memories must share to be merged.
-
-    For a summary the key includes the session, because deleting the session deletes
-    its summaries.
-    """
+    """Return a key that memories must share to be merged."""
+    # For a summary the key includes the session, because deleting the session deletes
+    # its summaries.
     session = row.session if row.kind == SUMMARY else None
     return row.author, row.kind, row.trust, session
 
@@ -513,11 +511,9 @@ class Consolidator(OperationGroup):
         return written.ids, written.folded
 
     async def run_plan(self) -> int:
-        """Run the plan if it is due; return the number of archived memories.
-
-        An error for one user is logged and does not stop the run for other users. The
-        next run tries that user again.
-        """
+        """Run the plan if it is due; return the number of archived memories."""
+        # An error for one user is logged and does not stop the run for other users. The
+        # next run tries that user again.
         plan, memory = self._plan, self.memory
         if plan is None:
             return 0
@@ -576,10 +572,8 @@ def _joined_groups(
 def _batches_to_summarize(
     rows: Iterable[Row], fold: frozenset[str], gone: set[str]
 ) -> Iterator[tuple[str | None, list[Row]]]:
-    """Yield batches of at most 50 memories to summarize together.
-
-    A batch holds facts of one author, kind and trust, or summaries of one trust.
-    """
+    """Yield batches of at most 50 memories to summarize together."""
+    # A batch holds facts of one author, kind and trust, or summaries of one trust.
     classes: dict[object, list[Row]] = {}
     for row in rows:
         is_summary = row.kind == SUMMARY

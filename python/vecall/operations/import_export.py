@@ -130,11 +130,9 @@ class ImportReviewer:
         self.rejected = self.quarantined = 0
 
     def review(self, app: str, user: str, lines: Lines) -> Lines:
-        """Return the lines that the hook accepts, with its changes.
-
-        The former versions of a rejected memory are omitted too. A rejected buffered
-        turn is kept as a turn that makes no memory.
-        """
+        """Return the lines that the hook accepts, with its changes."""
+        # The former versions of a rejected memory are omitted too. A rejected buffered
+        # turn is kept as a turn that makes no memory.
         if self._owner != (app, user):
             self._owner, self._refused = (app, user), set()
         drafts = [_line_draft(kind, values) for kind, values in lines]

@@ -153,11 +153,9 @@ class ItemRefresh:
         return None if (row.expires_at or 0.0) <= now else row
 
     def refresh(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
-        """Begin the TTL of items again.
-
-        The write is on its way when the call returns. An item is touched at most once
-        a second, and at most ten times in its TTL.
-        """
+        """Begin the TTL of items again."""
+        # The write is on its way when the call returns. An item is touched at most once
+        # a second, and at most ten times in its TTL.
         new: dict[int, float] = {}
         for row in rows:
             if row.ttl is None:
@@ -172,10 +170,8 @@ class ItemRefresh:
             self.flush(key)
 
     def flush(self, key: Key) -> Future[Change] | None:
-        """Write the new expiries of a user, unless such a write is on its way.
-
-        What comes meanwhile is written after it.
-        """
+        """Write the new expiries of a user, unless such a write is on its way."""
+        # What comes meanwhile is written after it.
         with self._lock:
             if key in self._in_flight or key not in self._touched:
                 return None
@@ -458,10 +454,8 @@ class ItemOperations(OperationGroup):
     async def _read_below(
         self, key: Key, namespace: object, read: Callable[[StorageReads, int, Names], T]
     ) -> T | None:
-        """Read a namespace and all below it; None if there never was an item.
-
-        `read` gets the reads, the number of the partition, and the range of names.
-        """
+        """Read a namespace and all below it; None if there never was an item."""
+        # `read` gets the reads, the number of the partition, and the range of names.
         labels = checked_namespace(namespace, "namespace", self.memory.limits)
 
         def work() -> T | None:

@@ -107,10 +107,8 @@ class WriteReviewer:
     async def review_each(
         self, key: Key, drafts: list[Draft], scope: str, explicit: bool = False
     ) -> Sequence[Draft | None]:
-        """Return each draft with the hook's changes; None for a rejected one.
-
-        With `explicit`, rejecting a memory that is not a turn is an error.
-        """
+        """Return each draft with the hook's changes; None for a rejected one."""
+        # With `explicit`, rejecting a memory that is not a turn is an error.
         hook = self._hook
         if hook is None or not drafts:
             return drafts
@@ -461,10 +459,8 @@ class Runtime:
     def reading(
         self, key: Key | None, *, expired: bool = False
     ) -> Iterator[tuple[store.StorageReads, float]]:
-        """Read a committed state; yield also the time by which memories expire.
-
-        With `expired`, none has.
-        """
+        """Read a committed state; yield also the time by which memories expire."""
+        # With `expired`, none has.
         with self.storage.read(*(key or ())) as reads:
             yield reads, store.ALWAYS if expired else self.storage.expiry_clock.now()
 
@@ -507,11 +503,9 @@ class Runtime:
     async def parse_items(
         self, work: Callable[..., T], items: list[Any], *args: object
     ) -> T:
-        """Parse arguments: a few items on the event loop, many on another thread.
-
-        The list is a copy, so the caller may change its own list. The items must not
-        change until the call returns.
-        """
+        """Parse arguments: a few items on the event loop, many on another thread."""
+        # The list is a copy, so the caller may change its own list. The items must not
+        # change until the call returns.
         if len(items) <= INLINE_PARSE_LIMIT:
             return work(items, *args)
         try:

@@ -152,11 +152,9 @@ def is_held(turn: BufferedTurn) -> bool:
 def first_compaction(
     turns: Sequence[BufferedTurn], session: str
 ) -> tuple[list[Draft], list[BufferedTurn]] | None:
-    """Return the drafts of the first compaction, and the turns that these replace.
-
-    The turns are the compaction and those that it summarizes: up to its end, or before
-    it where the times do not tell. Quarantined turns stay buffered.
-    """
+    """Return the drafts of the first compaction, and the turns that these replace."""
+    # The turns are the compaction and those that it summarizes: up to its end, or
+    # before it where the times do not tell. Quarantined turns stay buffered.
     for place, turn in enumerate(turns):
         summary = compaction_of(turn.event)
         if summary is None:
@@ -219,10 +217,8 @@ class SummarizerCalls:
         due: DueSession,
         turns: Sequence[BufferedTurn],
     ) -> list[Draft]:
-        """Return drafts of summaries; without a provider, drafts of the turns.
-
-        Summaries leave out quarantined turns.
-        """
+        """Return drafts of summaries; without a provider, drafts of the turns."""
+        # Summaries leave out quarantined turns.
         if provider is None:
             return drafts_of(turns, due.session)
         held = [turn for turn in turns if is_held(turn)]
@@ -319,10 +315,9 @@ class SessionObserver(OperationGroup):
     async def end(
         self, session: object, app: str | None, user: str | None, session_id: str | None
     ) -> list[str]:
-        """Make memories of all buffered turns of a session; return their ids.
-
-        The new turns of `session` are buffered first. Without it, the names tell which.
-        """
+        """Make memories of all buffered turns of a session; return their ids."""
+        # The new turns of `session` are buffered first. Without it, the names tell
+        # which.
         if session is not None:
             due, parts = await self._read_session(session)
             await self._buffer_turns(due, parts, ends=True)
@@ -360,10 +355,8 @@ class SessionObserver(OperationGroup):
                     await Join(memory.storage.submit(later))
 
     async def _claim_next(self, listed: list[DueSession]) -> DueSession | None:
-        """Claim a due session for this process; None if none is left.
-
-        A storage without claims takes it from the end of `listed`.
-        """
+        """Claim a due session for this process; None if none is left."""
+        # A storage without claims takes it from the end of `listed`.
         storage = self.memory.storage
         if storage.claims is not None:
             claim = partial(storage.claims.session, _LEASE_S)

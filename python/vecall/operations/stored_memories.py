@@ -202,11 +202,9 @@ class StoredMemories(OperationGroup):
         if_version: object,
         verbatim: object,
     ) -> types.MemoryEntry:
-        """Change fields of one memory; return the memory after the change.
-
-        Without `if_version`, it is repeated over what another call wrote meanwhile. A
-        later write may have changed the memory again before the call returns.
-        """
+        """Change fields of one memory; return the memory after the change."""
+        # Without `if_version`, it is repeated over what another call wrote meanwhile. A
+        # later write may have changed the memory again before the call returns.
         memory = self.memory
         if max_trust is not None:
             check_tier(max_trust, "max_trust")
@@ -542,10 +540,8 @@ class StoredMemories(OperationGroup):
     async def _find_near_best(
         self, search_index: SearchIndex, request: SearchRequest
     ) -> list[types.MemoryEntry]:
-        """Return the memories near the best match.
-
-        If the embedder fails, the search uses words only.
-        """
+        """Return the memories near the best match."""
+        # If the embedder fails, the search uses words only.
         find = search_index.recall.candidates
         try:
             found = await self.memory.search_partition(search_index, request, find)
@@ -625,11 +621,9 @@ class Match(NamedTuple):
 
 
 def near_best(matches: Sequence[Match]) -> list[bool]:
-    """Return for each match whether it is near the best one.
-
-    If the best memory covers the query, only words decide. Otherwise the cosine counts
-    too. If word coverage is low and every cosine is low, no match is near.
-    """
+    """Return for each match whether it is near the best one."""
+    # If the best memory covers the query, only words decide. Otherwise the cosine
+    # counts too. If word coverage is low and every cosine is low, no match is near.
     covered = max((match.covered for match in matches), default=0.0)
     nearest = max((match.nearness for match in matches if _is_alike(match)), default=0)
     by_words = [

@@ -82,10 +82,8 @@ def give_superseded(drafts: Sequence[Draft], ids: object, limits: Limits) -> Non
 async def similar_to(
     memory: Searches, key: Key, scope: str, written: Sequence[Draft], new: set[str]
 ) -> tuple[SimilarMemory, ...]:
-    """Return the stored statements that a new one may replace, the likeliest first.
-
-    The vector is that of the write. Without one, words are compared.
-    """
+    """Return the stored statements that a new one may replace, the likeliest first."""
+    # The vector is that of the write. Without one, words are compared.
     draft = written[0]
     known: dict[str, float | None] = {}
 
@@ -198,10 +196,8 @@ _AT_ONCE = 1_024  # texts per batch: blocks the event loop for less than 1 ms
 def _to_embed(
     known: store.ExistingMemories, drafts: Sequence[Draft], restore: bool, again: bool
 ) -> dict[str, list[Draft]]:
-    """Set the vectors that the file has; return the other drafts by text.
-
-    The function hashes every text, so it runs off the event loop.
-    """
+    """Set the vectors that the file has; return the other drafts by text."""
+    # The function hashes every text, so it runs off the event loop.
     new: dict[str, list[Draft]] = {}
     for draft in in_slices(drafts):
         if draft.has_own_vector:
@@ -223,11 +219,9 @@ def _to_embed(
 def give_own_vectors(
     given: Sequence[object], vectors: object, model: store.EmbeddingModel | None
 ) -> None:
-    """Set the vectors of drafts. A zero vector is stored as none.
-
-    The vector of a text with several passages is that of the first one. The others get
-    none. `vectors` has one for each item of the call, float (n, dimensions), or None.
-    """
+    """Set the vectors of drafts. A zero vector is stored as none."""
+    # The vector of a text with several passages is that of the first one. `vectors` has
+    # one for each item of the call, float (n, dimensions), or None.
     if model is None:
         msg = "vectors: needs an embedder, or vecall.embedders.CallerVectors"
         raise errors.ConfigError(msg)

@@ -48,11 +48,9 @@ def by_substring(query: str) -> Matcher:
 
 
 def by_words(query: str) -> Matcher:
-    """Match texts that contain some of the query's words, ignoring case.
-
-    Words are matched whole. A word with letters beyond ASCII also matches inside a
-    longer word, because many languages write no spaces.
-    """
+    """Match texts that contain some of the query's words, ignoring case."""
+    # Words are matched whole. A word with letters beyond ASCII also matches inside a
+    # longer word, because many languages write no spaces.
     wanted = set(_WORD.findall(_folded_text(query)))
 
     def share(text: str) -> float:

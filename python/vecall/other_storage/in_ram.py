@@ -84,11 +84,9 @@ class SessionBuffer:
         now: float,
         due_by: Trigger | None,
     ) -> None:
-        """Buffer the new turns of a session, by id and in order.
-
-        A turn that is None makes no memory. Without a trigger that has a time or a
-        number of turns, it does not change when the session is due.
-        """
+        """Buffer the new turns of a session, by id and in order."""
+        # A turn that is None makes no memory. Without a trigger that has a time or a
+        # number of turns, it does not change when the session is due.
         with self._lock:
             session = self._sessions.get(due) or _Session()
             new = {id_: turns[id_] for id_ in turns if id_ not in session.seen}

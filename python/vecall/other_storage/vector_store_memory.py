@@ -158,11 +158,9 @@ _TIMES = ("created_at", "timestamp", "expires_at", "valid_until")
 def checked_results(
     given: object, scope: VectorStoreFilter
 ) -> list[VectorSearchResult]:
-    """Return the rows that a store found for one user: each id once, best first.
-
-    A cosine that rounding put beyond [-1, 1] is limited to it. Rows of equal score stay
-    in the store's order.
-    """
+    """Return the rows that a store found for one user: each id once, best first."""
+    # A cosine that rounding put beyond [-1, 1] is limited to it. Rows of equal score
+    # stay in the store's order.
     what = "what is not a memory: expected a list of VectorSearchResult"
     if not isinstance(given, list | tuple):
         _refuse_store_result(what)
@@ -441,11 +439,9 @@ class VectorStoreMemory:
     async def _live_hits(
         self, vector: Vectors, top_k: int, scope: VectorStoreFilter
     ) -> list[VectorSearchResult]:
-        """Search until `top_k` memories are found that have not expired.
-
-        Expired memories are deleted. If the store cannot delete, the search is repeated
-        with a larger limit.
-        """
+        """Search until `top_k` memories are found that have not expired."""
+        # Expired memories are deleted. If the store cannot delete, the search is
+        # repeated with a larger limit.
         wanted = top_k
         deleted: set[str] = set()  # some stores return deleted rows for a while
         while True:

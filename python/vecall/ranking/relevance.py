@@ -62,10 +62,8 @@ class Asked:
         return 1.0 / (1.0 + math.exp(-min(max(odds, -40.0), 40.0)))
 
     def is_irrelevant(self) -> bool:
-        """Return whether all is surely irrelevant: no word, and no near meaning.
-
-        Only a model with weights of its own can say so, and never of mere keywords.
-        """
+        """Return whether all is surely irrelevant: no word, and no near meaning."""
+        # Only a model with weights of its own can say so, and never of mere keywords.
         if self.coverage > 0.0 or self.vector is None:
             return False
         if self.model_id not in _shipped()["models"]:

@@ -106,10 +106,8 @@ def forms_of(
     names: Iterable[str],
     keys: Sequence[bytes] | None = None,
 ) -> dict[str, str]:
-    """Return the names by their forms in the file: the name itself and its digests.
-
-    `keys` are what `keys_of` returned in this transaction; None asks the file.
-    """
+    """Return the names by their forms in the file: the name itself and its digests."""
+    # `keys` are what `keys_of` returned in this transaction; None asks the file.
     names = list(names)
     forms = dict(zip(names, names, strict=True))
     for key in keys_of(connection, part) if keys is None else keys:
@@ -136,10 +134,8 @@ def tombstones(
     ids: Sequence[str],
     keys: Sequence[bytes] | None = None,
 ) -> Iterator[tuple[str, str, Why | None]]:
-    """Yield the ids that have a tombstone, with their form in the file, and why.
-
-    The reason is None if a caller deleted the memory. `keys` as in `forms_of`.
-    """
+    """Yield the ids that have a tombstone, with their form in the file, and why."""
+    # The reason is None if a caller deleted the memory. `keys` as in `forms_of`.
     if not ids:
         return
     forms = forms_of(connection, part, ids, keys)
@@ -213,10 +209,8 @@ def part_of(connection: transaction.Transaction, app: str, user: str) -> int | N
 def hidden_names(
     connection: transaction.Transaction, app: str | None, user: str | None = None
 ) -> list[str]:
-    """Return the digests of the names of an app's users, or of a user's names.
-
-    None: of all apps, of all users. The app of these partitions is `HIDDEN_APP`.
-    """
+    """Return the digests of the names of an app's users, or of a user's names."""
+    # None: of all apps, of all users. The app of these partitions is `HIDDEN_APP`.
     secret = _read_secret(connection)
     if secret is None:
         return []
@@ -240,10 +234,8 @@ class UserNames(NamedTuple):
 def names_of_user(
     connection: transaction.Transaction, user: str, app: str | None
 ) -> UserNames:
-    """Return the partitions of a user, in a transaction that sees all users.
-
-    `hidden` has only the digest of `app`; None: of all apps. `apps` has all of them.
-    """
+    """Return the partitions of a user, in a transaction that sees all users."""
+    # `hidden` has only the digest of `app`; None: of all apps. `apps` has all of them.
     query = "SELECT app, id FROM part WHERE user = ? AND app <> ? ORDER BY app"
     found = connection.execute(query, (user, HIDDEN_APP)).fetchall()
     hidden = hidden_names(connection, app, user)
@@ -262,11 +254,9 @@ _FIND = "SELECT id, seq, coalesce(head, 0) FROM part WHERE app = ? AND user = ?"
 def partition_state(
     connection: transaction.Transaction, part: int, app: str, user: str
 ) -> PartitionState | None:
-    """Return the state of a partition, and check that it belongs to (app, user).
-
-    None if the partition was deleted, or a purge hid its names. CorruptFileError: it is
-    another user's, so the index that returned the number is damaged.
-    """
+    """Return the state of a partition, and check that it belongs to (app, user)."""
+    # None if the partition was deleted, or a purge hid its names. CorruptFileError: it
+    # is another user's, so the index that returned the number is damaged.
     found = connection.execute(
         "SELECT seq, snap, live, coalesce(head, 0), app, user FROM part WHERE id = ?",
         (part,),
@@ -312,11 +302,9 @@ def find_part(
 def find_surely(
     connection: transaction.Transaction, app: str, user: str
 ) -> Version | None:
-    """Look up a user that was not found, by both indexes in one transaction.
-
-    Without the transaction, a writer could add the user between the two look-ups, and
-    the indexes would seem to differ.
-    """
+    """Look up a user that was not found, by both indexes in one transaction."""
+    # Without the transaction, a writer could add the user between the two look-ups, and
+    # the indexes would seem to differ.
     own = not connection.in_transaction
     if own:
         connection.execute("BEGIN")

@@ -107,11 +107,9 @@ def initialize_database(url: str, *, login: str | None = None) -> None:
 
 
 def migrate_database(url: str) -> tuple[int, int]:
-    """Migrate the schema; return its number before and now.
-
-    The role of the URL may become `vecall_owner`. The errors are those of
-    `initialize_database`.
-    """
+    """Migrate the schema; return its number before and now."""
+    # The role of the URL may become `vecall_owner`. The errors are those of
+    # `initialize_database`.
     with needing_psycopg():
         from vecall.store.postgres.schema import NEWEST, migrate
         from vecall.store.postgres.url import parse_url
@@ -347,10 +345,8 @@ def _read_rows(storage: Storage, names: PartitionNames) -> PartitionCopy | None:
 
 
 def names_of(place: Path | str, user: str, app: str | None) -> UserNames:
-    """Return the partitions of a user; change nothing.
-
-    `hidden` has only the digests of `app`; None: of all apps.
-    """
+    """Return the partitions of a user; change nothing."""
+    # `hidden` has only the digests of `app`; None: of all apps.
     if isinstance(place, Path):
         return names_in_file(place, user, app)
     with needing_psycopg():
@@ -368,10 +364,8 @@ def forget_hidden(place: Path | str, names: Sequence[str]) -> None:
 def name_traces(
     place: Path | str, name: str, parts: Sequence[int] = ()
 ) -> list[tuple[Path | str, str]]:
-    """Return the places that have a name: the file or the database, and where in it.
-
-    Rows with one of the numbers of partitions `parts` are told, too.
-    """
+    """Return the places that have a name: the file or the database, and where in it."""
+    # Rows with one of the numbers of partitions `parts` are told, too.
     if isinstance(place, Path):
         return [*traces_in_file(place, name, parts)]
     with needing_psycopg():

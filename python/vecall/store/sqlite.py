@@ -76,11 +76,9 @@ class SqliteSnapshots:
 def run_in_savepoint(
     connection: sqlite3.Connection, job: WriteJob
 ) -> rows.Change | BaseException:
-    """Run a job in its own savepoint; return its change, or its error.
-
-    It raises if SQLite rolled the whole transaction back, as it does when the disk is
-    full, so the jobs before this one are undone too.
-    """
+    """Run a job in its own savepoint; return its change, or its error."""
+    # It raises if SQLite rolled the whole transaction back, as it does when the disk is
+    # full, so the jobs before this one are undone too.
     connection.execute("SAVEPOINT job")
     try:
         change = job.run(connection)
@@ -180,11 +178,9 @@ class Writer:
     def submit(
         self, job: WriteJob, then: Callable[[rows.Change], None] | None = None
     ) -> Future[rows.Change]:
-        """Queue a job. The future resolves once it is committed and searchable.
-
-        `then` is called on the writer's thread once the job is committed, before later
-        jobs are acknowledged.
-        """
+        """Queue a job. The future resolves once it is committed and searchable."""
+        # `then` is called on the writer's thread once the job is committed, before
+        # later jobs are acknowledged.
         pending = _Pending(job, then)
         # The lock keeps jobs from being queued after the item that ends the thread.
         with self._closing:
@@ -203,11 +199,9 @@ class Writer:
             self._thread.join()
 
     def abandon(self) -> Callable[[], None]:
-        """Return a finalizer that ends the thread and closes the file, not waiting.
-
-        The finalizer may be called anywhere, also during garbage collection. Queued
-        jobs are still written. It holds no reference to `publish`.
-        """
+        """Return a finalizer that ends the thread and closes the file, not waiting."""
+        # The finalizer may be called anywhere, also during garbage collection. Queued
+        # jobs are still written. It holds no reference to `publish`.
         return partial(self._queue.put, self._database)
 
     def _write_queued_jobs(self) -> None:

@@ -105,11 +105,9 @@ def enter(
     now: float,  # noqa: ARG001
     ahead: ReadsAhead | None = None,  # noqa: ARG001
 ) -> PartitionEntry:
-    """Find the partition of a user, and lock it for this transaction.
-
-    Each kind of transaction registers its own implementation. `now` is the time of
-    creation, in seconds since 1970; `ahead` are the reads that follow.
-    """
+    """Find the partition of a user, and lock it for this transaction."""
+    # Each kind of transaction registers its own implementation. `now` is the time of
+    # creation, in seconds since 1970; `ahead` are the reads that follow.
     raise TypeError(f"no implementation for {type(transaction).__name__}")
 
 
@@ -150,11 +148,9 @@ def read_ahead(
     transaction: Any,  # noqa: ARG001
     statements: Callable[[], Iterable[Statement]],  # noqa: ARG001
 ) -> bool:
-    """Announce SELECT statements that follow, so that they share one round trip.
-
-    Nothing is written before they are executed. In a file a statement costs no round
-    trip, so nothing is done. Returned is whether they were sent.
-    """
+    """Announce SELECT statements that follow, so that they share one round trip."""
+    # Nothing is written before they are executed. In a file a statement costs no round
+    # trip, so nothing is done. Returned is whether they were sent.
     return False
 
 
@@ -179,10 +175,8 @@ class WriteJob(Protocol):
 
 
 def visible(rights: Rights) -> str:
-    """Return a condition on `mem` that the memories meet which a caller sees.
-
-    It is empty if the caller sees all memories; otherwise it begins with AND.
-    """
+    """Return a condition on `mem` that the memories meet which a caller sees."""
+    # It is empty if the caller sees all memories; otherwise it begins with AND.
     return "" if rights is FULL else _visibility_condition(rights)
 
 
@@ -214,10 +208,8 @@ _VARIABLES = 900  # per statement; every SQLite allows 999
 def insert_many(
     connection: Any, into: str, rows: Sequence[tuple[Any, ...]], conflict: str = ""
 ) -> None:
-    """Insert rows in order, into a table and columns as "chg (part, seq)".
-
-    A kind of transaction may register its own implementation.
-    """
+    """Insert rows in order, into a table and columns as "chg (part, seq)"."""
+    # A kind of transaction may register its own implementation.
     if not rows:
         return
     width = len(rows[0])
@@ -239,11 +231,9 @@ def statement_with_marks(
     before: Sequence[Any],
     among: Sequence[Any],
 ) -> Statement:
-    """Return a query that ends in "IN" with a mark for each value.
-
-    `before` has the values of the question marks in it. `among` has values of one type;
-    not None.
-    """
+    """Return a query that ends in "IN" with a mark for each value."""
+    # `before` has the values of the question marks in it. `among` has values of one
+    # type; not None.
     return f"{query} ({', '.join('?' * len(among))})", (*before, *among)
 
 
@@ -256,10 +246,8 @@ def rows_with_marks(
     name: str,
     rows: Sequence[tuple[Any, ...]],
 ) -> Statement:
-    """Return the WITH clause of a table of given rows, with a mark for each value.
-
-    `name` is the table and its columns, such as "said (hash, author)".
-    """
+    """Return the WITH clause of a table of given rows, with a mark for each value."""
+    # `name` is the table and its columns, such as "said (hash, author)".
     marks = ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(rows))
     return f"WITH {name} AS (VALUES {marks})", [value for row in rows for value in row]
 
@@ -283,10 +271,8 @@ def in_statements(
 def select_in(
     connection: Transaction, query: str, before: Sequence[Any], among: Sequence[Any]
 ) -> Iterable[tuple[Any, ...]]:
-    """Return the rows of a query that ends in "IN", for many values.
-
-    For example "SELECT rid FROM mem WHERE part = ? AND id IN".
-    """
+    """Return the rows of a query that ends in "IN", for many values."""
+    # For example "SELECT rid FROM mem WHERE part = ? AND id IN".
     statements = in_statements(connection, query, before, among)
     if len(statements) == 1:
         return connection.execute(*statements[0]).fetchall()

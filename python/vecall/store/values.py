@@ -286,10 +286,8 @@ def json_text(value: Any) -> str:
 
 
 def in_pieces(value: Any) -> StoredValue:
-    """Return a large value of plain dicts and lists as it is stored.
-
-    No step of it takes longer for a longer string, apart from the copy of a piece.
-    """
+    """Return a large value of plain dicts and lists as it is stored."""
+    # No step of it takes longer for a longer string, apart from the copy of a piece.
     found = _Pieces()
     outline = json_text([found.take_long_strings(value), found.places])
     pieces = found.pieces
@@ -440,10 +438,8 @@ def decode_namespace(text: str) -> tuple[str, ...]:
 
 
 def namespace_range(labels: Sequence[str]) -> tuple[str, str | None]:
-    """Return the lowest text of a namespace, and the lowest one above all below it.
-
-    None is no upper bound.
-    """
+    """Return the lowest text of a namespace, and the lowest one above all below it."""
+    # None is no upper bound.
     low = encode_namespace(tuple(labels))
     return low, (low[:-1] + _AFTER_END) if low else None
 
@@ -493,11 +489,9 @@ class ItemState(NamedTuple):
         return self.heads[-HEAD_DIGITS:]
 
     def follows(self, head: str) -> bool:
-        """Return whether this is the state after a change, or a later one.
-
-        `head` has the random digits of the change; "" is before the first one. Also
-        False if more than 32 changes came after it.
-        """
+        """Return whether this is the state after a change, or a later one."""
+        # `head` has the random digits of the change; "" is before the first one. Also
+        # False if more than 32 changes came after it.
         starts = range(0, len(self.heads), HEAD_DIGITS)
         return not head or any(self.heads.startswith(head, at) for at in starts)
 
@@ -546,10 +540,8 @@ def item_checksum(row: ItemRow) -> int:
 
 
 def has_old_checksum(row: ItemRow, crc: object) -> bool:
-    """Whether a checksum is of a spelling that vecall wrote once.
-
-    That of a key which was a member of an enum named the enum, so it is not known.
-    """
+    """Whether a checksum is of a spelling that vecall wrote once."""
+    # That of a key which was a member of an enum named the enum, so it is not known.
     values = row[:8]
     old = old_spellings(list(map(repr, values)), values, _WAS_NUMPY)
     return any(zlib.crc32(f"({', '.join(text)})".encode()) == crc for text in old)

@@ -120,11 +120,9 @@ class TranscriptLine(NamedTuple):
 
 
 def turns_of(session: object) -> list[TranscriptLine]:
-    """Return the turns of a session in its order.
-
-    Events without text and the partial events of a streamed turn are omitted. A line
-    has only the text of an event, without thoughts, calls, responses and files.
-    """
+    """Return the turns of a session in its order."""
+    # Events without text and the partial events of a streamed turn are omitted. A line
+    # has only the text of an event, without thoughts, calls, responses and files.
     events = get_list(session, "events", "session.events")
     return [line for line in map(_transcript_line, events) if line is not None]
 

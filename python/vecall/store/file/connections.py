@@ -250,10 +250,8 @@ def reading(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def file_bytes(path: Path | str) -> int:
-    """Return a file's size; 0 if it does not exist.
-
-    Opening and closing a database would drop this process's locks.
-    """
+    """Return a file's size; 0 if it does not exist."""
+    # Opening and closing a database would drop this process's locks.
     try:
         return os.stat(path).st_size  # noqa: PTH116 - a str costs no Path
     except OSError:
@@ -261,10 +259,8 @@ def file_bytes(path: Path | str) -> int:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """Return a connection that changes nothing and does not checkpoint the WAL.
-
-    Without a WAL the connection may write, so that it leaves no empty one behind.
-    """
+    """Return a connection that changes nothing and does not checkpoint the WAL."""
+    # Without a WAL the connection may write, so that it leaves no empty one behind.
     if not file_bytes(path.with_name(path.name + "-wal")):
         return connect(path)
     return connect(resolved(path), options="mode=ro")
@@ -275,10 +271,8 @@ def connect(
     expiry_clock: ExpiryClock | None = None,
     options: str | None = None,
 ) -> sqlite3.Connection:
-    """Return a connection to a file, or to memory, with vecall's settings.
-
-    `options` are SQLite's URI parameters, such as "mode=ro".
-    """
+    """Return a connection to a file, or to memory, with vecall's settings."""
+    # `options` are SQLite's URI parameters, such as "mode=ro".
     # An absolute path, because SQLite would read "file:x.db" as a URI.
     name = ":memory:" if path is None else str(path.absolute())
     if path is not None and options is not None:
@@ -374,10 +368,8 @@ class ForeignFile(AbstractContextManager["ForeignFile"]):
         return int(found["n"])
 
     def rows(self, table: str, order: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a table, ordered by columns and then as written.
-
-        CorruptFileError, if the file is damaged, names the row.
-        """
+        """Yield the rows of a table, ordered by columns and then as written."""
+        # CorruptFileError, if the file is damaged, names the row.
         by = ", ".join([*map(_quoted, order), "rowid"])
         number = 0
         sql = f"SELECT * FROM {_quoted(table)} ORDER BY {by}"

@@ -189,11 +189,9 @@ class Database:
 
     @contextmanager
     def write_transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write in one transaction: file lock, BEGIN IMMEDIATE, the block, COMMIT.
-
-        Nothing was written if this raises: the lock was held for too long, the disk is
-        full, SQLite could not write, or the path has another file.
-        """
+        """Write in one transaction: file lock, BEGIN IMMEDIATE, the block, COMMIT."""
+        # Nothing was written if this raises: the lock was held for too long, the disk
+        # is full, SQLite could not write, or the path has another file.
         with self.exclusive() as connection:
             if self._file is not None:
                 found: tuple[int, int] | None = None
@@ -269,10 +267,8 @@ class Database:
                 connection.close()
 
     def close_for_fork(self, timeout_s: float) -> bool:
-        """Close all connections and block new ones until `reopen`.
-
-        False: connections were in use for too long; nothing changed then.
-        """
+        """Close all connections and block new ones until `reopen`."""
+        # False: connections were in use for too long; nothing changed then.
         if self.path is None or self._closed:
             return False
         deadline = time.monotonic() + timeout_s
@@ -304,10 +300,8 @@ class Database:
             channel.lock.release()
 
     def peek(self, read: Callable[..., T], *values: str) -> T:
-        """Return `read(connection, *values)`: one statement of a few microseconds.
-
-        It never waits for a writer, unless the database is in memory.
-        """
+        """Return `read(connection, *values)`: one statement of a few microseconds."""
+        # It never waits for a writer, unless the database is in memory.
         try:
             with self._peek.lock:
                 connection = self._usable_connection(self._peek)
@@ -321,11 +315,9 @@ class Database:
                 raise
 
     def has_room(self, size: int) -> bool:
-        """Whether the disk has room for `size` more bytes of memories.
-
-        Below `min_free_bytes` vecall adds no memories, so that deletions and other
-        programs still have space.
-        """
+        """Whether the disk has room for `size` more bytes of memories."""
+        # Below `min_free_bytes` vecall adds no memories, so that deletions and other
+        # programs still have space.
         if self.path is None or self.reserve is None:
             return True
         needed = max(self._min_free, _ROOM_FOR_A_BATCH * size)
@@ -352,11 +344,9 @@ class Database:
         return {"file_bytes": main, "wal_bytes": file_bytes(self._wal)}
 
     def close(self) -> None:
-        """Close all connections.
-
-        A second call does nothing, or continues a first one that BusyError interrupted:
-        the file lock was held for too long.
-        """
+        """Close all connections."""
+        # A second call does nothing, or continues a first one that BusyError
+        # interrupted: the file lock was held for too long.
         if self._ended:
             return
         # The last connection to close checkpoints, which must not meet a commit.

@@ -27,10 +27,8 @@ _NETWORK = re.compile(
 
 
 def with_resolved_folder(path: Path) -> Path:
-    """Return the absolute path of a file, without symbolic links in its folder.
-
-    An open storage keeps it: the working folder or a link may change later.
-    """
+    """Return the absolute path of a file, without symbolic links in its folder."""
+    # An open storage keeps it: the working folder or a link may change later.
     try:
         return path.parent.resolve() / path.name
     except (OSError, RuntimeError):  # RuntimeError: a loop of links, before 3.13
@@ -38,11 +36,9 @@ def with_resolved_folder(path: Path) -> Path:
 
 
 def require_plain(path: Path) -> None:
-    """Check that a path can be a file's, and that no file of it is a link.
-
-    ConfigError if a file or a companion file is a symbolic link, the path is a folder
-    or no file name, or the folder does not exist.
-    """
+    """Check that a path can be a file's, and that no file of it is a link."""
+    # ConfigError if a file or a companion file is a symbolic link, the path is a folder
+    # or no file name, or the folder does not exist.
     try:
         is_folder = path.is_dir()
     except OSError as error:  # with the path in its message
@@ -71,10 +67,8 @@ def require_plain(path: Path) -> None:
 
 
 def require_new(path: Path) -> None:
-    """Check that a database file can be created, and that no leftovers exist.
-
-    SQLite would apply the content of a WAL or a journal of that name to the new file.
-    """
+    """Check that a database file can be created, and that no leftovers exist."""
+    # SQLite would apply the content of a WAL or a journal of that name to the new file.
     require_plain(path)
     for suffix in ("", "-wal", "-shm", "-journal"):
         if path.with_name(path.name + suffix).exists():
@@ -82,10 +76,8 @@ def require_new(path: Path) -> None:
 
 
 def require_unrelated(path: Path, database: Path | None) -> None:
-    """Check that a file to read or write is not one of the database's.
-
-    Opening and closing such a file would drop the locks of every connection.
-    """
+    """Check that a file to read or write is not one of the database's."""
+    # Opening and closing such a file would drop the locks of every connection.
     if database is None:
         return
     for suffix in ("", "-wal", "-shm", ".lock"):
@@ -115,11 +107,9 @@ def free_bytes(folder: Path) -> int:
 
 
 def create_private(path: Path) -> None:
-    """Make an empty file with mode 0600 unless there is one.
-
-    Nothing but SQLite may open the file once it is in use: closing any descriptor of it
-    would drop the locks of every connection in this process. O_EXCL makes sure of that.
-    """
+    """Make an empty file with mode 0600 unless there is one."""
+    # Nothing but SQLite may open a file that is in use: closing any descriptor of it
+    # would drop the locks of all connections of the process. Hence O_EXCL.
     try:
         os.close(system.open_private(path, os.O_RDWR | os.O_EXCL))
     except FileExistsError:

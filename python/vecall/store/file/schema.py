@@ -339,11 +339,9 @@ def _made_by_migrations(version: int) -> list[tuple[Any, ...]]:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Migrate the file to the newest schema, one transaction per step.
-
-    A new file gets the newest schema in one transaction. Each transaction reads the
-    number again, because another process may migrate at the same time.
-    """
+    """Migrate the file to the newest schema, one transaction per step."""
+    # A new file gets the newest schema in one transaction. Each transaction reads the
+    # number again, because another process may migrate at the same time.
     version = 0
     while version < NEWEST:
         with connection:
@@ -368,10 +366,8 @@ _COPIES_PAGES = hasattr(sqlite3.Connection, "deserialize")  # not before SQLite 
 
 
 def create_in_memory(connection: sqlite3.Connection) -> None:
-    """Give a database in memory the newest schema.
-
-    To copy its pages takes a tenth of the time that its statements take.
-    """
+    """Give a database in memory the newest schema."""
+    # To copy its pages takes a tenth of the time that its statements take.
     if not _COPIES_PAGES:
         migrate(connection)
         return
@@ -406,10 +402,8 @@ def _hash_of_rows(rows: tuple[tuple[Any, ...], ...]) -> str:
 
 
 def check_whole(connection: sqlite3.Connection) -> bytes:
-    """Check that the schema is unaltered; return the file's uuid.
-
-    SQLite would not notice: a changed letter may turn a column into another one.
-    """
+    """Check that the schema is unaltered; return the file's uuid."""
+    # SQLite would not notice: a changed letter may turn a column into another one.
     found = dict(
         connection.execute(
             "SELECT key, value FROM meta WHERE key IN ('uuid', 'schema_hash')"

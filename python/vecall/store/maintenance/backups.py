@@ -49,11 +49,9 @@ class SqliteMaintenance:
         return self._database.has_room(size)
 
     def purge(self) -> int:
-        """Rewrite the file without any trace of deleted data.
-
-        Writers of all processes wait until it ends. Searches continue. After a
-        BusyError, deleted data may still be in the WAL: a reader held an old state.
-        """
+        """Rewrite the file without any trace of deleted data."""
+        # Writers of all processes wait until it ends. Searches continue. After a
+        # BusyError, deleted data may still be in the WAL: a reader held an old state.
         database = self._database
         before = sum(self.sizes().values())
         with database.exclusive() as connection:
@@ -89,11 +87,9 @@ def purge_rows(connection: Transaction, now: float) -> None:
 
 
 def copy_state(source: sqlite3.Connection, target: Path) -> None:
-    """Copy one state of a file to a new one, which appears when it is complete.
-
-    ConfigError: the target exists, or its folder does not. StorageFullError: the disk
-    has no room for the copy.
-    """
+    """Copy one state of a file to a new one, which appears when it is complete."""
+    # ConfigError: the target exists, or its folder does not. StorageFullError: the disk
+    # has no room for the copy.
     filesystem.require_new(target)
     query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
     _require_room(target.parent, source.execute(query).fetchone()[0])

@@ -351,10 +351,8 @@ _HEADS = {_INNER_INDEX: 12, _INNER_TABLE: 12, _INDEX: 8, _TABLE: 8}
 def traces_in_file(
     path: Path, name: str, parts: Sequence[int] = ()
 ) -> list[tuple[Path, str]]:
-    """Return the places that have a name: the file, and the place in it.
-
-    Rows with one of the numbers of partitions `parts` are told, too.
-    """
+    """Return the places that have a name: the file, and the place in it."""
+    # Rows with one of the numbers of partitions `parts` are told, too.
     found = [(path, place) for place in _columns_with_name(path, name, parts)]
     found += dict.fromkeys(_unused_places_with_name(path, name.encode()))
     for file in sorted(path.with_name(path.name + ".snap").glob("*")):
@@ -498,10 +496,8 @@ def _free_pages(file: BinaryIO, size: int, trunk: int) -> Iterator[int]:
 
 
 def _unused_bytes(page: bytes, is_first: bool) -> bytes:
-    """Return the bytes of a page of a table or an index that are in no cell.
-
-    The rows tell what the cells hold, and the pages of long values.
-    """
+    """Return the bytes of a page of a table or an index that are in no cell."""
+    # The rows tell what the cells hold, and the pages of long values.
     begin = 100 if is_first else 0
     kind = page[begin]
     if kind not in _HEADS:

@@ -90,11 +90,9 @@ def recover(path: Path, target: Path) -> Salvage:
 
 
 def _shadow_unreadable(connection: sqlite3.Connection) -> None:
-    """Shadow unreadable tables of models and vectors by temporary ones.
-
-    The file does not change. Vectors are useless without their model, but the texts of
-    the memories can still be saved.
-    """
+    """Shadow unreadable tables of models and vectors by temporary ones."""
+    # The file does not change. Vectors are useless without their model, but the texts
+    # of the memories can still be saved.
     try:
         connection.execute("SELECT * FROM model").fetchall()
     except sqlite3.Error:
@@ -129,10 +127,8 @@ def _row_numbers(connection: sqlite3.Connection) -> list[int]:
 def _rows_from_both_ends(
     connection: sqlite3.Connection, query: str, *values: str
 ) -> Iterator[Any]:
-    """Yield the rows of a query in order, then from the end.
-
-    A walk ends at a damaged page, so each B-tree is walked from both ends.
-    """
+    """Yield the rows of a query in order, then from the end."""
+    # A walk ends at a damaged page, so each B-tree is walked from both ends.
     for direction in ("", "DESC"):
         with suppress(sqlite3.Error):
             yield from connection.execute(query.replace("{}", direction), values)

@@ -145,11 +145,9 @@ class PostgresClaims:
         return [ClaimedUser(*row) for row in rows]
 
     def release_users(self, users: Sequence[ClaimedUser]) -> None:
-        """End claims of users.
-
-        A locked user is waited for alone, so that no other one is locked meanwhile. If
-        that takes long, its claim ends with its lease.
-        """
+        """End claims of users."""
+        # A locked user is waited for alone, so that no other one is locked meanwhile.
+        # If that takes long, its claim ends with its lease.
 
         def release_one(transaction: PostgresTransaction, part: int) -> None:
             limit = f"{int(1000 * LOCK_WAIT_S)}ms"
@@ -280,11 +278,9 @@ class ServerClock(Clock):
         return self.monotonic() + self._ahead
 
     def measure(self, asked: Callable[[], float]) -> float:
-        """Set the time to the primary's; return by how many seconds it was changed.
-
-        `asked` asks the primary for its time, in seconds since 1970. It is called
-        several times; the fastest answer is the most exact one.
-        """
+        """Set the time to the primary's; return by how many seconds it was changed."""
+        # `asked` asks the primary for its time, in seconds since 1970. It is called
+        # several times; the fastest answer is the most exact one.
         samples = []
         for _ in range(_SAMPLES):
             before = self.monotonic()
@@ -405,10 +401,8 @@ class VersionStatement:
         ).format(sql.Identifier(connections.url.schema))
 
     def versions(self, names: list[Names]) -> dict[Names, Version | None]:
-        """Return the version of each (app, user); None if there is no partition.
-
-        A connection that is lost is replaced once.
-        """
+        """Return the version of each (app, user); None if there is no partition."""
+        # A connection that is lost is replaced once.
         try:
             rows = self._rows(names)
         except psycopg.Error as error:
@@ -467,10 +461,8 @@ class VersionChecker:
     """
 
     def __init__(self, connections: Connections, max_staleness: float = 0.0) -> None:
-        """Start the thread.
-
-        An answer of at most the age `max_staleness`, in seconds, is given again.
-        """
+        """Start the thread."""
+        # An answer of at most the age `max_staleness`, in seconds, is given again.
         self._of_thread = VersionStatement(connections)
         self._of_callers = VersionStatement(connections)
         # Has one element, or none while a caller uses it. A caller that is interrupted

@@ -243,10 +243,8 @@ class Pool:
         most: int,
         on_misplaced: Callable[[], None] = lambda: None,
     ) -> None:
-        """Create a pool without a connection, for `most` at a time.
-
-        `on_misplaced` is called after an error of `MISPLACED`.
-        """
+        """Create a pool without a connection, for `most` at a time."""
+        # `on_misplaced` is called after an error of `MISPLACED`.
         self._connect = connect
         self._on_misplaced = on_misplaced
         self._idle: deque[BoundedConnection] = deque()
@@ -260,10 +258,8 @@ class Pool:
 
     @contextmanager
     def borrowed(self, seconds: float) -> Iterator[BoundedConnection]:
-        """Lend a connection that is in no transaction; wait until one is free.
-
-        After an error that says so, the connections are not lent again.
-        """
+        """Lend a connection that is in no transaction; wait until one is free."""
+        # After an error that says so, the connections are not lent again.
         try:
             self._places.get(timeout=max(0.0, seconds))
         except queue.Empty:
@@ -299,10 +295,8 @@ class Pool:
         self._drop_idle()
 
     def abandon(self) -> None:
-        """Close the idle connections, and each other one when it comes back.
-
-        Work that was begun may still borrow one. Does not wait.
-        """
+        """Close the idle connections, and each other one when it comes back."""
+        # Work that was begun may still borrow one. Does not wait.
         self._abandoned = True
         self._drop_idle()
 
@@ -441,11 +435,9 @@ class Connections:
 
     @contextmanager
     def alone(self) -> Iterator[BoundedConnection]:
-        """Begin a transaction across users while none writes. The caller commits it.
-
-        Others wait behind the request for the lock. So it is given up when a running
-        write holds it up, and repeated for the `timeout` of the URL.
-        """
+        """Begin a transaction across users while none writes. The caller commits it."""
+        # Others wait behind the request for the lock. So it is given up when a running
+        # write holds it up, and repeated for the `timeout` of the URL.
         deadline, pause = monotonic() + self.url.timeout, LOCK_WAIT_S
         while True:
             try:

@@ -341,11 +341,9 @@ class PostgresMaintenance:
         return True
 
     def purge(self) -> int:
-        """Erase deleted data from the tables; return the bytes freed.
-
-        WAL, replicas and backups keep them for their own retention. If the tables were
-        not vacuumed, the call warns and says why.
-        """
+        """Erase deleted data from the tables; return the bytes freed."""
+        # WAL, replicas and backups keep them for their own retention. If the tables
+        # were not vacuumed, the call warns and says why.
         before = sum(self.sizes().values())
         with database_errors(), self._altering() as transaction:
             transaction.execute("DELETE FROM snap")

@@ -235,11 +235,9 @@ _T = TypeVar("_T")
 
 
 def initialize(url: DatabaseUrl, *, login: str | None = None) -> None:
-    """Create the roles and the schema, unless they exist, and migrate the schema.
-
-    The role of the URL may create roles. The role `login`, with which servers log in,
-    gets the rights of `vecall_app`, and may become `vecall_keeper`.
-    """
+    """Create the roles and the schema, unless they exist, and migrate the schema."""
+    # The role of the URL may create roles. The role `login`, with which servers log in,
+    # gets the rights of `vecall_app`, and may become `vecall_keeper`.
     with (
         database_errors(),
         psycopg.connect(url.conninfo, autocommit=True) as connection,
@@ -262,11 +260,9 @@ def _create_roles_and_schema(
 
 
 def migrate(url: DatabaseUrl) -> int:
-    """Migrate the schema to the newest number; return the number before.
-
-    Servers need not be stopped. The migration gives its locks back when it does not get
-    all of them at once, and begins again. After a BusyError nothing changed.
-    """
+    """Migrate the schema to the newest number; return the number before."""
+    # Servers need not be stopped. The migration gives its locks back when it does not
+    # get all of them at once, and begins again. After a BusyError nothing changed.
     with (
         database_errors(),
         psycopg.connect(url.conninfo, autocommit=True) as connection,
@@ -352,11 +348,9 @@ def _migrate_schema(connection: Connection, url: DatabaseUrl) -> int:
 
 
 def _count_users(connection: Connection, url: DatabaseUrl, after: int) -> int | None:
-    """Count what users after a number have that were there before the counters.
-
-    Others wait for none but these users. Returned is the greatest number of them; None
-    if all users are counted.
-    """
+    """Count what users after a number have that were there before the counters."""
+    # Others wait for none but these users. Returned is the greatest number of them;
+    # None if all users are counted.
     with connection.transaction():
         connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'".encode())
         number = _become_owner(connection, url.schema)
@@ -479,11 +473,9 @@ def _grant_login(connection: Connection, login: str) -> None:
 
 
 def _grant_login_of_15(connection: Connection, login: str) -> None:
-    """Do so before PostgreSQL 16, where a role inherits from all its roles or none.
-
-    The roles that it may become, but does not inherit, are behind one that inherits
-    nothing.
-    """
+    """Do so before PostgreSQL 16, where a role inherits from all its roles or none."""
+    # The roles that it may become, but does not inherit, are behind one that inherits
+    # nothing.
     found = connection.execute(
         "SELECT rolinherit FROM pg_roles WHERE rolname = %s", (login,)
     ).fetchone()

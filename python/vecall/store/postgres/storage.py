@@ -183,10 +183,8 @@ def open_postgres(
     clock: Clock | None = None,
     max_staleness: float = 0.0,
 ) -> Storage:
-    """Open the storage of a database; see `open_storage`.
-
-    ConfigError also says that the role or the policies do not hold users apart.
-    """
+    """Open the storage of a database; see `open_storage`."""
+    # ConfigError also says that the role or the policies do not hold users apart.
     connections = Connections(parse_url(url), durable=durability == "full")
     try:
         return PostgresStorage(
@@ -391,10 +389,8 @@ class PostgresStorage:
         return end
 
     def _save_clock(self, seconds: float | None = None, *, least: float = 0.0) -> None:
-        """Store the time by which memories expire, unless a later one is stored.
-
-        With `least`, only if the stored time is older by so many seconds.
-        """
+        """Store the time by which memories expire, unless a later one is stored."""
+        # With `least`, only if the stored time is older by so many seconds.
         if self._read_only or self._closed:
             return
         with database_errors(), self._claiming(seconds) as transaction:
@@ -457,10 +453,8 @@ def names_in_database(url: str, user: str, app: str | None) -> UserNames:
 
 
 def traces_in_database(url: str, name: str, parts: Sequence[int] = ()) -> list[str]:
-    """Return the places in the tables of the schema that have a name.
-
-    Rows with one of the numbers of partitions `parts` are told, too.
-    """
+    """Return the places in the tables of the schema that have a name."""
+    # Rows with one of the numbers of partitions `parts` are told, too.
     with claims.reading_all_users(parse_url(url)) as reading:
         return list(_find_places(reading.connection, name, parts))
 

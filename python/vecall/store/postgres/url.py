@@ -200,11 +200,9 @@ def is_pooled(connection: Connection) -> bool:
 
 
 def renames_statements(connection: Connection) -> bool:
-    """Whether the pooler gives prepared statements names of its own.
-
-    Otherwise the statement that a name means depends on the server process. The
-    connection is for this question only.
-    """
+    """Whether the pooler gives prepared statements names of its own."""
+    # Otherwise the statement that a name means depends on the server process. The
+    # connection is for this question only.
     mark = secrets.token_hex(8)
     with connection.transaction():
         rows = connection.execute(
@@ -221,11 +219,9 @@ def renames_statements(connection: Connection) -> bool:
 
 
 def use_own_names(connection: Connection) -> None:
-    """Let no two connections give prepared statements the same names.
-
-    psycopg counts from 0. A name that reached the process of another connection would
-    mean another statement there; now it means none, which is an error.
-    """
+    """Let no two connections give prepared statements the same names."""
+    # psycopg counts from 0. A name that reached the process of another connection would
+    # mean another statement there; now it means none, which is an error.
     connection._prepared._prepared_idx = secrets.randbits(48) << 14
 
 

@@ -231,11 +231,9 @@ class Writers:
         return True
 
     def _run_until_committed(self, pending: _Pending, lock_wait: float) -> Change:
-        """Run a job until it is committed.
-
-        StorageError: the connection ended while the job was committed, and the database
-        does not say whether it was. After psycopg.Error nothing was written.
-        """
+        """Run a job until it is committed."""
+        # StorageError: the connection ended while the job was committed, and the
+        # database does not say whether it was. After psycopg.Error nothing was written.
         for pause in (*PAUSES_S, None):
             seconds = pending.deadline - monotonic()
             if seconds <= 0:
@@ -280,11 +278,9 @@ class Attempt:
     is_committing: bool = False  # whether COMMIT was sent
 
     def run(self, job: WriteJob, seconds: float, lock_wait: float) -> Change:
-        """Run the job and commit it.
-
-        After LockNotAvailable nothing was written. `seconds` is how long the job of a
-        user waits for the database in total.
-        """
+        """Run the job and commit it."""
+        # After LockNotAvailable nothing was written. `seconds` is how long the job of a
+        # user waits for the database in total.
         keeper = not hasattr(job, "app")
         with self._connections.transaction(
             KEEPER if keeper else "vecall_app",
@@ -308,10 +304,8 @@ class Attempt:
         return self._change
 
     def outcome(self) -> Change | None:
-        """Return the change if it was committed, None if it was rolled back.
-
-        StorageError: the database does not say.
-        """
+        """Return the change if it was committed, None if it was rolled back."""
+        # StorageError: the database does not say.
         transaction, change = self._transaction, self._change
         assert transaction is not None
         assert change is not None

@@ -78,10 +78,8 @@ def find_state(connection: Transaction, app: str, user: str) -> ItemState | None
 def item_at(
     connection: Transaction, app: str, user: str, ns: str, key: str
 ) -> tuple[bool, ItemRow | None]:
-    """Return whether a user is known, and an item of the user, by one statement.
-
-    The pieces of a large value are not read.
-    """
+    """Return whether a user is known, and an item of the user, by one statement."""
+    # The pieces of a large value are not read.
     row = connection.execute(_OF_USER, (app, user, ns, key)).fetchone()
     if row is None:
         return False, None
@@ -104,10 +102,8 @@ def items_at(
     *,
     pieces: bool = True,
 ) -> list[ItemRow | None]:
-    """Return the item of each (namespace, key), without vectors.
-
-    Without `pieces`, the pieces of large values are not read.
-    """
+    """Return the item of each (namespace, key), without vectors."""
+    # Without `pieces`, the pieces of large values are not read.
     found: list[ItemRow | None] = []
     for ns, key in places:
         row = connection.execute(_ONE, (part, ns, key)).fetchone()
@@ -159,11 +155,9 @@ def newest_items(
     first: int = 16,
     before: int | None = None,
 ) -> Iterator[ItemRow]:
-    """Yield the items of a range of namespaces, latest write first.
-
-    `first` items are read at once at the beginning. With `before`, only versions below
-    it are yielded. `high` is the lowest namespace above the range; None is no bound.
-    """
+    """Yield the items of a range of namespaces, latest write first."""
+    # `first` items are read at once at the beginning; only versions below `before` are
+    # yielded. `high` is the lowest namespace above the range; None is no bound.
     within, values = _namespace_range_condition(part, low, high)
     if before is not None:
         # "+" as below: the rows are found by the index of namespaces.
@@ -199,10 +193,8 @@ def newest_items(
 def item_vectors(
     connection: Transaction, part: int, namespace: str | None, after: int
 ) -> Iterator[stored_values.ItemVectors]:
-    """Yield the items of versions above `after` with their vectors, b"" for none.
-
-    The namespace None is every namespace.
-    """
+    """Yield the items of versions above `after` with their vectors, b"" for none."""
+    # The namespace None is every namespace.
     dim = state_of(connection, part).dim
     low, high = (part << 32) | after, (part << 32) | 0xFFFFFFFF
     where = "rid > ? AND rid <= ? ORDER BY rid"
@@ -224,10 +216,8 @@ _ALIVE = "(expires_at IS NULL OR expires_at > ?)"
 def item_namespaces(
     connection: Transaction, part: int, low: str, high: str | None, now: float
 ) -> list[str]:
-    """Return the namespaces of a range that have an item, in code point order.
-
-    It seeks each namespace in the index instead of reading all items.
-    """
+    """Return the namespaces of a range that have an item, in code point order."""
+    # It seeks each namespace in the index instead of reading all items.
     query = "SELECT 1 FROM item INDEXED BY item_ends WHERE expires_at <= ? LIMIT 1"
     narrower, values = "", list[Any]()
     if high is not None:
@@ -283,10 +273,8 @@ def export_items(
 
 
 def checked_items(connection: Transaction) -> CheckedRows:
-    """Check every item, its value and its vectors.
-
-    A piece whose item is gone or damaged is damaged, too.
-    """
+    """Check every item, its value and its vectors."""
+    # A piece whose item is gone or damaged is damaged, too.
     dims: dict[int, int] = {}
     checked, damaged = 0, []
     old: list[tuple[int, int]] = []

@@ -137,10 +137,8 @@ _ALL = 1 << 32  # more rows than a partition has
 def _from_and_where(
     part: int, state: str, now: float, conditions: Filter, rights: Rights
 ) -> tuple[str, list[Any]]:
-    """Return FROM and WHERE of the memories in one state that may pass a filter.
-
-    The first value, the lowest row number, is not among the returned values.
-    """
+    """Return FROM and WHERE of the memories in one state that may pass a filter."""
+    # The first value, the lowest row number, is not among the returned values.
     condition, values = filter_conditions(conditions)
     sql = (
         "FROM mem WHERE rid BETWEEN ? AND ? AND state = ? "
@@ -212,10 +210,8 @@ def history(
 def _visible_revisions(
     connection: Transaction, own: list[RevisionRow], rights: Rights
 ) -> list[RevisionRow]:
-    """Return the revisions of one memory that a caller sees: none of a hidden one.
-
-    A hidden memory that replaced it is not named.
-    """
+    """Return the revisions of one memory that a caller sees: none of a hidden one."""
+    # A hidden memory that replaced it is not named.
     if not own or not rights.sees(own[-1].row.trust, own[-1].state):
         return []
     if own[-1].by is not None:
@@ -300,11 +296,9 @@ def facts_of(
 def old_facts(
     connection: Transaction, app: str, user: str, before: float, now: float
 ) -> list[Row]:
-    """Return live facts and summaries from before a time, oldest first.
-
-    Memories with a TTL or a `valid_until` are left out: a summary would outlive them,
-    or would expire with them too early for the others.
-    """
+    """Return live facts and summaries from before a time, oldest first."""
+    # Memories with a TTL or a `valid_until` are left out: a summary would outlive them,
+    # or would expire with them too early for the others.
     rows = [entry.row for entry in facts_of(connection, app, user, now)]
     lasting = [row for row in rows if row.time < before and row.end is None]
     return sorted(lasting, key=lambda row: (row.time, row.rid))
@@ -420,10 +414,8 @@ _MISCOUNTS = {
 
 
 def miscounted(connection: Transaction) -> str:
-    """Return how many counters differ from what is there, in words; "" if none does.
-
-    All rows are read.
-    """
+    """Return how many counters differ from what is there, in words; "" if none does."""
+    # All rows are read.
     queries = _MISCOUNTS
     if not is_counted(connection):
         queries = {"users": _MISCOUNT.format(_differ("k", ("live", "bytes")))}

@@ -52,10 +52,8 @@ class IdempotencyRecord:
         self._drafts = {draft.id: draft for draft in drafts}
 
     def earlier_ids(self, keys: Sequence[bytes]) -> list[str] | None:
-        """Return the ids of the first call with this key; None if this is the first.
-
-        ConflictError: the key was used for a call with other memories.
-        """
+        """Return the ids of the first call with this key; None if this is the first."""
+        # ConflictError: the key was used for a call with other memories.
         connection, part = self._partition.connection, self._partition.id
         found = find_call(connection, part, self._key, keys)
         if found is None:
@@ -113,10 +111,8 @@ def _reads_of_ids(
     ids: Sequence[str],
     query: str,
 ) -> Iterator[transaction.Statement]:
-    """Yield what is read of a key and of ids, if no purge has hidden an id.
-
-    The query is that of the memories, without the ids at its end.
-    """
+    """Yield what is read of a key and of ids, if no purge has hidden an id."""
+    # The query is that of the memories, without the ids at its end.
     if key is not None:
         yield stored_names.keys_statement(part)
         yield _OF_KEY, (part, key)
@@ -126,11 +122,9 @@ def _reads_of_ids(
 
 
 def drop_digests(connection: transaction.Transaction) -> None:
-    """Delete the digests of texts from all keys, and keep the ids.
-
-    A repeat of such a call is still recognised, by its ids. Proposals to forget are
-    deleted with their digests.
-    """
+    """Delete the digests of texts from all keys, and keep the ids."""
+    # A repeat of such a call is still recognised, by its ids. Proposals to forget are
+    # deleted with their digests.
     connection.execute("DELETE FROM idem WHERE hash IS NULL")
     connection.execute("UPDATE idem SET hash = ?", (_DROPPED,))
 
@@ -196,11 +190,9 @@ class AddMemories(partition_writer.UserJob):
     folded: int = 0  # set by `run`: how many memories it archived for `fold`
 
     def run(self, connection: transaction.Transaction) -> Change:
-        """Do it inside a transaction.
-
-        ForgottenKeyError: `answered` is set, and the key is unknown. ConflictError:
-        `absent` or `version` does not hold.
-        """
+        """Do it inside a transaction."""
+        # ForgottenKeyError: `answered` is set, and the key is unknown. ConflictError:
+        # `absent` or `version` does not hold.
         reads = partial(self._first_reads, connection)
         ahead = transaction.ReadsAhead(reads, self.likely_part)
         partition = partition_writer.PartitionWriter(
@@ -387,10 +379,8 @@ class AddMemories(partition_writer.UserJob):
         places: Positions | None,
         hidden: Collection[str],
     ) -> list[tuple[Draft, RowWithVector]]:
-        """Write the drafts that differ from their rows; return them with their rows.
-
-        Of a stored row among `hidden` the memory gets the id alone.
-        """
+        """Write the drafts that differ from their rows; return them with their rows."""
+        # Of a stored row among `hidden` the memory gets the id alone.
         inserts: list[tuple[Any, ...]] = []
         put = []
         returning = _returning_turns(drafts, stored) if stored else set()
@@ -484,10 +474,9 @@ class AddMemories(partition_writer.UserJob):
         return RowWithVector(row, vec, model)
 
     def _keeps_vector(self, draft: Draft, old: history.ExistingRow) -> bool:
-        """Whether a memory whose text does not change keeps its vector.
-
-        A vector of the caller's is not replaced by one of another memory's equal text.
-        """
+        """Whether a memory whose text does not change keeps its vector."""
+        # A vector of the caller's is not replaced by one of another memory's equal
+        # text.
         if draft.vec is None:
             return True
         if old.vec is None or old.model != self.model:
@@ -530,10 +519,8 @@ SELECT hash, author, (
 def lookup_existing(
     connection: transaction.Transaction, asked: DraftLookup, now: float
 ) -> records.ExistingMemories | None:
-    """Return what the file has on record about the ids and texts of drafts.
-
-    None if the idempotency key was used before.
-    """
+    """Return what the file has on record about the ids and texts of drafts."""
+    # None if the idempotency key was used before.
     part = stored_names.part_of(connection, asked.app, asked.user)
     if part is None:
         return records.ExistingMemories()
@@ -551,10 +538,8 @@ def existing_in(
     *,
     asks_all: bool,
 ) -> records.ExistingMemories | None:
-    """Return what `lookup_existing` does, of a partition.
-
-    `asks_all` asks for all texts, as `first_reads` does, else only for unknown ones.
-    """
+    """Return what `lookup_existing` does, of a partition."""
+    # `asks_all` asks for all texts, as `first_reads` does, else only for unknown ones.
     known = records.ExistingMemories(part)
     ids = asked.ids
     keys = (
@@ -604,10 +589,8 @@ def _same_texts(
 def vectors_of(
     connection: transaction.Transaction, part: int, said: Iterable[Said], model: int
 ) -> dict[Said, bytes]:
-    """Return the vectors of a model that a partition has for equal texts.
-
-    They are float32 little-endian, by (hash, author). Texts without one are left out.
-    """
+    """Return the vectors of a model that a partition has for equal texts."""
+    # They are float32 little-endian, by (hash, author). Texts without one are left out.
     rids = _rows_with_texts(connection, part, said)
     return _vectors_of_rows(connection, rids.values(), model)
 

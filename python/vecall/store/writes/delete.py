@@ -60,11 +60,9 @@ def take_proposal(
     chosen: Sequence[str] | None,
     rights: Rights,
 ) -> list[str]:
-    """Remove a proposal of this user; return the ids that it deletes, or the chosen.
-
-    NotFoundError: the token is unknown or expired, or a text has changed.
-    InvalidArgumentError: a chosen id is not of this proposal.
-    """
+    """Remove a proposal of this user; return the ids that it deletes, or the chosen."""
+    # NotFoundError: the token is unknown or expired, or a text has changed.
+    # InvalidArgumentError: a chosen id is not of this proposal.
     own = (partition.id, _PREFIX + token)
     query = "SELECT ids FROM idem WHERE part = ? AND key = ? AND at >= ?"
     row = partition.execute(query, (*own, partition.expiry_now - LASTS_S)).fetchone()
@@ -257,10 +255,8 @@ def delete_stale_passages(
     kept: Collection[str],
     rights: Rights = FULL,
 ) -> list[int]:
-    """Delete the passages that turns no longer have, but `kept`; return their rows.
-
-    They leave no tombstones: the turns may have them again.
-    """
+    """Delete the passages that turns no longer have, but `kept`; return their rows."""
+    # They leave no tombstones: the turns may have them again.
     if not turns:
         return []
     ids = partition_writer.with_passages(partition, list(turns))
@@ -397,10 +393,8 @@ class Sweep(partition_writer.UserJob):
 def clear_away(
     partition: partition_writer.PartitionWriter, most: int = -1
 ) -> tuple[list[str], list[int]]:
-    """Delete memories past their TTL, and archive those past `valid_until`.
-
-    At most `most` of each. Returned are the ids of the deleted ones, and all rows.
-    """
+    """Delete memories past their TTL, and archive those past `valid_until`."""
+    # At most `most` of each. Returned are the ids of the deleted ones, and all rows.
     execute = partition.execute
     own = (partition.expiry_now, partition.id, most)
     found = execute(

@@ -60,11 +60,9 @@ class RestoreMemory(partition_writer.UserJob):
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
     def _write(self, partition: partition_writer.PartitionWriter) -> Change:
-        """Do it in the user's partition.
-
-        NotFoundError: there is no such memory, or it has another state and is not a
-        summary. ConflictError: the memory changed since `seen`.
-        """
+        """Do it in the user's partition."""
+        # NotFoundError: there is no such memory, or it has another state and is not a
+        # summary. ConflictError: the memory changed since `seen`.
         ids, removed = [self.id], list[int]()
         changed = f" AND state = ? AND updated_at <> ?{sql.visible(self.rights)}"
         if self.seen is not None and partition.select_memories(
@@ -193,11 +191,9 @@ class RecordSnapshot(partition_writer.UserJob):
 def is_in_history(
     connection: Transaction, tag: records.SnapshotTag, seq: int, head: int
 ) -> bool:
-    """Whether the partition's newest change, or one in its log, is that of a tag.
-
-    A snapshot may wait to be recorded while a replica is promoted that lacks changes,
-    or a backup is restored.
-    """
+    """Whether the partition's newest change, or one in its log, is that of a tag."""
+    # A snapshot may wait to be recorded while a replica is promoted that lacks changes,
+    # or a backup is restored.
     if tag.seq >= seq:
         return (tag.seq, tag.head) == (seq, head)
     query = "SELECT head FROM chg WHERE part = ? AND seq = ?"
@@ -208,10 +204,8 @@ def is_in_history(
 def newer_is_recorded(
     connection: Transaction, tag: records.SnapshotTag, header: bytes
 ) -> bool:
-    """Whether the snapshot on record makes that of a tag superfluous.
-
-    `header` has the first bytes of the snapshot that is in place; empty without one.
-    """
+    """Whether the snapshot on record makes that of a tag superfluous."""
+    # `header` has the first bytes of the snapshot that is in place; empty without one.
     known = records.SnapshotTag.of_snapshot(header)
     if known is None or known.seq < tag.seq:
         return False
@@ -322,11 +316,9 @@ def changed_turns(
 def expiry(
     draft: Draft, old: ExistingRow | None, now: float, default: float | None
 ) -> float | None:
-    """Return when a memory expires once the draft is written.
-
-    The draft's own TTL wins. Without one, a live memory keeps its expiry, and a new or
-    expired one gets the default TTL.
-    """
+    """Return when a memory expires once the draft is written."""
+    # The draft's own TTL wins. Without one, a live memory keeps its expiry, and a new
+    # or expired one gets the default TTL.
     if draft.ttl is not None:
         return now + draft.ttl
     if old is None or old.has_expired(now):
@@ -344,10 +336,8 @@ def same_content(draft: Draft, old: ExistingRow) -> bool:
 def is_noop(
     draft: Draft, old: ExistingRow, expires_at: float | None, *, exact: bool
 ) -> bool:
-    """Whether writing the draft would change nothing; a damaged row is rewritten.
-
-    With `exact`, a draft without `valid_until` removes the stored one.
-    """
+    """Whether writing the draft would change nothing; a damaged row is rewritten."""
+    # With `exact`, a draft without `valid_until` removes the stored one.
     row = old.row
     if old.state == "quarantined" and not old.is_whole():
         return False
@@ -440,11 +430,9 @@ def corrected_digests(
 
 
 def shorten_digests(connection: Transaction) -> None:
-    """Shorten the digests of expired revisions, so that they identify no text.
-
-    A short digest still prevents an older copy of a session from undoing a correction.
-    One in 65,536 other texts is refused with it.
-    """
+    """Shorten the digests of expired revisions, so that they identify no text."""
+    # A short digest still prevents an older copy of a session from undoing a
+    # correction. One in 65,536 other texts is refused with it.
     query = "SELECT part, id, seq, old FROM hist WHERE op = 'edit' AND old LIKE ?"
     rows = connection.execute(query, ('{"digest%',)).fetchall()
     for *key, old in rows:

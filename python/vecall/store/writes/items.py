@@ -157,10 +157,8 @@ class WriteItems(UserJob):
 def insert_item(
     partition: PartitionWriter, state: ItemState, row: ItemRow, vectors: bytes
 ) -> ItemState:
-    """Insert a row and its pieces with their checksums; return the state after it.
-
-    Each has a version of its own. The pieces have those before that of the row.
-    """
+    """Insert a row and its pieces with their checksums; return the state after it."""
+    # Each has a version of its own. The pieces have those before that of the row.
     state = state._replace(seq=state.seq + len(row.pieces) + 1)
     if state.seq > _MAX_SEQ:
         raise errors.LimitExceededError("one user's items: at most 2^32 - 1 writes")
@@ -188,10 +186,8 @@ def _insert_item_row(
 
 
 def require_same_vectors(state: ItemState, dim: int, embedder: str | None) -> ItemState:
-    """Return the state with the dimension and the embedder of new vectors.
-
-    DimensionError or EmbeddingMismatchError: the stored ones have others.
-    """
+    """Return the state with the dimension and the embedder of new vectors."""
+    # DimensionError or EmbeddingMismatchError: the stored ones have others.
     if not dim:
         return state
     if None not in (state.embedder, embedder) and state.embedder != embedder:

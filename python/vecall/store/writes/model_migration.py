@@ -128,11 +128,9 @@ def require_migrating(connection: transaction.Transaction, model: int) -> None:
 def to_be_embedded(
     connection: transaction.Transaction, limit: int
 ) -> tuple[list[RowWithVector], int | None]:
-    """Return at most `limit` rows that still need a vector of the new model.
-
-    The cursor is the new one: once these rows are embedded, all rows up to it are done.
-    It is None after the pass, when only rows that changed behind it are left.
-    """
+    """Return at most `limit` rows that still need a vector of the new model."""
+    # The cursor is the new one: once these rows are embedded, all rows up to it are
+    # done. It is None after the pass, when only rows that changed behind it are left.
     cursor = transaction.fact(connection, "reembed_cursor")
     assert cursor is not None  # the migration is running
     query = "SELECT rid FROM mem WHERE rid > ? ORDER BY rid LIMIT ?"

@@ -52,11 +52,9 @@ class PartitionWriter:
         create: bool,
         ahead: sql.ReadsAhead | None = None,
     ) -> None:
-        """Find or create the partition.
-
-        A user whose names a purge hid is found, too. The next write restores the names.
-        `ahead` are the reads that follow.
-        """
+        """Find or create the partition."""
+        # A user whose names a purge hid is found, too. The next write restores the
+        # names. `ahead` are the reads that follow.
         self.connection = connection
         self.execute = connection.execute
         self.app = app
@@ -82,10 +80,8 @@ class PartitionWriter:
         self._is_hidden = known.is_hidden
 
     def after(self, version: float | None) -> float:
-        """Return the version of a memory that follows another one.
-
-        A version is never used twice and never goes back, also if the clock does.
-        """
+        """Return the version of a memory that follows another one."""
+        # A version is never used twice and never goes back, also if the clock does.
         return self.now if version is None else max(self.now, nextafter(version, inf))
 
     def reveal(self) -> None:
@@ -155,10 +151,8 @@ class PartitionWriter:
         removed: Sequence[int] = (),
         ids: Sequence[str] = (),
     ) -> Change:
-        """Finish, and return the change of this transaction, for engine and caller.
-
-        Stored rows that were removed afterwards are left out.
-        """
+        """Finish, and return the change of this transaction, for engine and caller."""
+        # Stored rows that were removed afterwards are left out.
         self.finish()
         if gone := set(removed):
             stored = [entry for entry in stored if entry.row.rid not in gone]
@@ -393,10 +387,8 @@ def rewrite_positions(
 def rows_to_fold(
     partition: PartitionWriter, fold: Mapping[str, bytes]
 ) -> list[int] | None:
-    """Return the rows of live memories, by the hashes of their texts by id.
-
-    None if one of them has changed or is not live any more.
-    """
+    """Return the rows of live memories, by the hashes of their texts by id."""
+    # None if one of them has changed or is not live any more.
     found = partition.select_memories("id, rid, hash", fold, " AND state = 'live'")
     same = all(fold[id_] == hash_ for id_, _, hash_ in found)
     return [rid for _, rid, _ in found] if same and len(found) >= len(fold) else None

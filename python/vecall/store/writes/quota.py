@@ -70,11 +70,9 @@ class _Lightest:
             self._bound = self._rows[-1][0]
 
     def heavier(self) -> list[tuple[float, float]]:
-        """Return (prior, time) pairs that bound the rows to skip.
-
-        A row with at least this prior and at least this time weighs no less than the
-        heaviest row collected so far, and sorts after it.
-        """
+        """Return (prior, time) pairs that bound the rows to skip."""
+        # A row with at least this prior and at least this time weighs no less than the
+        # heaviest row collected so far, and sorts after it.
         if self._bound == math.inf:
             return []
         priors = sorted({prior for prior, _, _ in self._weights})
@@ -219,10 +217,8 @@ def _rows_to_evict(
     count: int,
     size: int,
 ) -> list[RowToDelete]:
-    """The rows to evict: at least `count` rows and `size` bytes, new ones last.
-
-    Without an index every memory is read; so that it is rare, a hundredth more goes.
-    """
+    """The rows to evict: at least `count` rows and `size` bytes, new ones last."""
+    # Without an index every memory is read; so that it is rare, a hundredth more goes.
     more = larger = 0
     if bounds.eviction != "oldest":
         more = (bounds.memories or 0) // _AT_ONCE if count else 0
@@ -248,10 +244,8 @@ def _take_rows_to_delete(
     count: int,
     size: int,
 ) -> tuple[list[RowToDelete], int]:
-    """The first rows of `order` that reach `count` rows and `size` bytes.
-
-    The second value are the bytes still missing; 0 or negative: none.
-    """
+    """The first rows of `order` that reach `count` rows and `size` bytes."""
+    # The second value are the bytes still missing; 0 or negative: none.
     going: list[RowToDelete] = []
     at = 0
     while at < len(order) and (len(going) < count or size > 0):

@@ -148,10 +148,8 @@ class PostponeSession(partition_writer.UserJob):
 def mark_turns_done(
     partition: partition_writer.PartitionWriter, session: str, ids: Sequence[str]
 ) -> partition_writer.Waits:
-    """Remove turns from a session's buffer; return the change of the counts.
-
-    ConflictError: another call has consumed or deleted some of them.
-    """
+    """Remove turns from a session's buffer; return the change of the counts."""
+    # ConflictError: another call has consumed or deleted some of them.
     own = [partition.id, session]
     connection, among = partition.connection, f"{_WAITS} AND id IN"
     size = "SELECT length(CAST(event AS BLOB)) FROM told WHERE"
@@ -285,10 +283,8 @@ class ClaimConsolidation:
 
 
 def between(low: float | None, high: float | None, count: int) -> list[float]:
-    """Return `count` ascending numbers between `low` and `high`, both exclusive.
-
-    They are integers if these fit: right before `high`, right after `low`, or from 0.
-    """
+    """Return `count` ascending numbers between `low` and `high`, both exclusive."""
+    # They are integers if these fit: right before `high`, right after `low`, or from 0.
     if high is None:
         start = 0 if low is None else math.floor(low) + 1
         return [start + i for i in range(count)]
@@ -307,11 +303,9 @@ def spread(
     last: float | None,
     minimum: float,
 ) -> list[float] | None:
-    """Return new, evenly spaced positions with a gap for `count` more; steps <= 1.
-
-    The gap is before the index `at`. `first` and `last` are fixed, unless None. None is
-    returned if the step would be below `minimum`.
-    """
+    """Return new, evenly spaced positions with a gap for `count` more; steps <= 1."""
+    # The gap is before the index `at`. `first` and `last` are fixed, unless None. None
+    # is returned if the step would be below `minimum`.
     steps = len(old) - 1 + count
     step = 1.0
     if first is not None and last is not None:

@@ -63,10 +63,8 @@ def export_header(connection: transaction.Transaction, vectors: bool) -> dict[st
 
 
 def header_model(header: Mapping[str, Any]) -> transaction.EmbeddingModel | None:
-    """Return the model of an export's vectors; None without vectors.
-
-    InvalidArgumentError: not the header of an export that this version reads.
-    """
+    """Return the model of an export's vectors; None without vectors."""
+    # InvalidArgumentError: not the header of an export that this version reads.
     if header.get("vecall") != "export" or header.get("format") != FORMAT:
         msg = f"expected the header of a vecall export of format {FORMAT}"
         raise InvalidArgumentError(msg)
@@ -89,10 +87,8 @@ def header_model(header: Mapping[str, Any]) -> transaction.EmbeddingModel | None
 def export_partitions(
     connection: transaction.Transaction, app: str | None, user: str | None
 ) -> list[tuple[int, str, str, float]]:
-    """Return number, app, user and creation time of all or some partitions.
-
-    Partitions whose names were replaced by digests are left out.
-    """
+    """Return number, app, user and creation time of all or some partitions."""
+    # Partitions whose names were replaced by digests are left out.
     return connection.execute(
         "SELECT id, app, user, created_at FROM part "
         "WHERE (CAST(? AS TEXT) IS NULL OR app = ?) "
@@ -104,11 +100,9 @@ def export_partitions(
 def export_lines(
     connection: transaction.Transaction, part: int, model: int | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the lines of one partition, without damaged memories in quarantine.
-
-    Memories come first. Vectors of the model of the number `model` are included; None
-    includes none.
-    """
+    """Yield the lines of one partition, without damaged memories in quarantine."""
+    # Memories come first. Vectors of the model of the number `model` are included; None
+    # includes none.
     query = "SELECT rid, state FROM mem WHERE rid BETWEEN ? AND ? ORDER BY rid"
     found = connection.execute(query, (part << 32, (part << 32) | 0xFFFFFFFF))
     while batch := found.fetchmany(_EXPORTED_AT_ONCE):
@@ -132,11 +126,9 @@ def export_lines(
 def free_lines(
     lines: Iterable[tuple[str, dict[str, Any]]],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield those of the lines of `export_lines` that are not quarantined content.
-
-    Omitted are quarantined memories with their history, revisions that were quarantined
-    when they were overwritten, and quarantined buffered turns.
-    """
+    """Yield those of the lines of `export_lines` that are not quarantined content."""
+    # Omitted are quarantined memories with their history, revisions that were
+    # quarantined when they were overwritten, and quarantined buffered turns.
     held: set[str] = set()
     for kind, values in lines:
         if kind == "mem" and values["state"] == "quarantined":
