@@ -27,18 +27,11 @@ _RATE = 1e-3
 
 
 class Example(NamedTuple):
-    """One user's memories and questions about them, embedded.
+    """One user's memories and questions about them, embedded."""
 
-    Attributes:
-        memories: float32 (n, dim), the vectors of memories.
-        questions: float32 (m, dim), the vectors of questions.
-        evidence: For each question, the rows of the memories that answer it; at least
-            one row.
-    """
-
-    memories: Vectors
-    questions: Vectors
-    evidence: Sequence[Sequence[int]]
+    memories: Vectors  # float32 (n, dim)
+    questions: Vectors  # float32 (m, dim)
+    evidence: Sequence[Sequence[int]]  # of each question, the memories: at least one
 
 
 class QueryMap:

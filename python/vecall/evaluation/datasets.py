@@ -26,23 +26,17 @@ _TURN_SECONDS = 60.0  # interval of turns: LoCoMo has times of sessions only
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and the ids of its evidence.
-
-    Attributes:
-        text: The question.
-        category: The data set's name for this kind of question.
-        evidence: The ids of all events and memories that answer the question or a part
-            of it. Empty: the question is unanswerable.
-        groups: The pieces of evidence. Several ids may hold the same piece: a piece is
-            found when any of its ids is found. Empty: each id of `evidence` is a piece.
-        before: The question is asked at this time, in seconds since 1970: later
-            memories do not exist yet. None: all of them do.
-    """
+    """A question and the ids of its evidence."""
 
     text: str
-    category: str
+    category: str  # the data set's name for this kind of question
+    # The events and memories that answer it or a part of it; empty: it is unanswerable.
     evidence: frozenset[str]
+    # The pieces of evidence. Several ids may hold the same piece: a piece is found when
+    # any of its ids is found. Empty: each id of `evidence` is a piece.
     groups: tuple[frozenset[str], ...] = ()
+    # When it is asked, in seconds since 1970: later memories do not exist yet. None:
+    # all of them do.
     before: float | None = None
 
     @property

@@ -126,22 +126,15 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuestionResult:
-    """The search result of one question.
-
-    Attributes:
-        ranked: The evidence ids of the found memories, best first.
-        hits: The first `TOP_K` memories with their signals; empty if the search did
-            not return explanations.
-        seconds: The time of a warm search; 0 if not measured.
-        tokens: The estimated tokens of the texts of the first `READ` memories.
-    """
+    """The search result of one question."""
 
     user: str
     question: Question
-    ranked: tuple[str, ...]
+    ranked: tuple[str, ...]  # the evidence ids of the found memories, best first
+    # The first `TOP_K` memories with their signals; empty without explanations.
     hits: tuple[Hit, ...] = ()
-    seconds: float = 0.0
-    tokens: int = 0
+    seconds: float = 0.0  # the time of a warm search; 0 if not measured
+    tokens: int = 0  # estimated, of the texts of the first `READ` memories
 
 
 def evidence_id(found: MemoryEntry) -> str:

@@ -64,18 +64,12 @@ def may_correct(tier: str | None, own: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What a writer may say about the memories that it writes.
+    """What a writer may say about the memories that it writes."""
 
-    Attributes:
-        max_trust: The highest tier, of `TRUST_TIERS`; a memory without one gets it.
-            None: any.
-        source: The source of all of them; None: the writer chooses.
-        author: The author of all of them; None: the writer chooses.
-    """
-
+    # The highest tier, of `TRUST_TIERS`, which a memory without one gets; None: any.
     max_trust: str | None = None
-    source: str | None = None
-    author: str | None = None
+    source: str | None = None  # of all of them; None: the writer chooses
+    author: str | None = None  # of all of them; None: the writer chooses
 
     def check_names(self, told: Mapping[str, Any]) -> None:
         """Refuse another source or author than the writer's."""

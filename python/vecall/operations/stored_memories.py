@@ -605,19 +605,14 @@ LEAST_COSINE = 0.3
 
 
 class Match(NamedTuple):
-    """How well a memory matches a query.
+    """How well a memory matches a query."""
 
-    Attributes:
-        covered: Query coverage: the share of the query's words that the memory
-            contains, in [0, 1]. Rare words weigh more if word frequencies are known.
-        cosine: The cosine of query and memory, in [-1, 1]; None without vectors.
-        nearness: How far the cosine exceeds the usual cosine of this user's memories,
-            at least 0. Comparable only within one search result.
-    """
-
+    # The share of the query's words that the memory contains, in [0, 1]. Rare words
+    # weigh more if word frequencies are known.
     covered: float = 0.0
-    cosine: float | None = None
-    nearness: float = 0.0
+    cosine: float | None = None  # in [-1, 1]; None without vectors
+    # How far the cosine exceeds the usual one of this user's memories, at least 0.
+    nearness: float = 0.0  # comparable only within one search result
 
 
 def near_best(matches: Sequence[Match]) -> list[bool]:

@@ -137,35 +137,22 @@ def is_statement(row: store.Row) -> bool:
 
 
 class WriteRequest(NamedTuple):
-    """The options of a write.
+    """The options of a write."""
 
-    Attributes:
-        restore: Restore deleted turns.
-        idempotency_key: The caller's idempotency key.
-        replace_session: Delete the other turns of this session.
-        scope: The scope to write to.
-        requested_by: App and user as the caller named them.
-        corrects: The drafts correct memories that must exist.
-        reviewed: The write hook has already seen the drafts.
-        consumed_turns: A session, and its buffered turns that the drafts replace.
-        folds: Live memories that the drafts summarize, with the hashes of their texts.
-        restore_facts: Store deleted facts again.
-        if_absent: Refuse the call if one of the memories exists.
-        if_version: Refuse the call if the memory has another version.
-    """
-
-    restore: bool = False
-    idempotency_key: str | None = None
-    replace_session: str | None = None
-    scope: str = "user"
-    requested_by: tuple[str, str] | None = None
-    corrects: bool = False
-    reviewed: bool = False
+    restore: bool = False  # restore deleted turns
+    idempotency_key: str | None = None  # the caller's
+    replace_session: str | None = None  # delete the other turns of this session
+    scope: str = "user"  # the scope to write to
+    requested_by: tuple[str, str] | None = None  # app and user as the caller named them
+    corrects: bool = False  # the drafts correct memories that must exist
+    reviewed: bool = False  # the write hook has already seen the drafts
+    # A session, and its buffered turns that the drafts replace.
     consumed_turns: tuple[str, Sequence[str]] | None = None
+    # Live memories that the drafts summarize, with the hashes of their texts.
     folds: Mapping[str, bytes] = MappingProxyType({})
-    restore_facts: bool = False
-    if_absent: bool = False
-    if_version: float | None = None
+    restore_facts: bool = False  # store deleted facts again
+    if_absent: bool = False  # refuse the call if one of the memories exists
+    if_version: float | None = None  # refuse it if the memory has another version
 
 
 def fact_request(

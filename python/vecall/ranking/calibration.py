@@ -88,15 +88,12 @@ WORD_SIGNALS = 6
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The coefficients of a logistic regression.
+    """The coefficients of a logistic regression."""
 
-    Attributes:
-        bias: The log-odds if all signals are 0.
-        weights: One weight per signal, in the order of `Signals`: six or eight.
-    """
-
-    bias: float
-    weights: tuple[float, ...]
+    bias: float  # the log-odds if all signals are 0
+    weights: tuple[
+        float, ...
+    ]  # one per signal, in the order of `Signals`: six or eight
 
     def law(self, added: float = 0.0) -> Confidence:
         """Return the engine's object with these weights, and more log-odds if given."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from vecall.clock import to_seconds, ttl_seconds
 from vecall.errors import CorruptFileError, InvalidArgumentError
-from vecall.scalars import exact_arguments, json_default
+from vecall.scalars import exact_arguments, is_utf8, json_default
 from vecall.types import check_share
 
 _DEPTH = 200
@@ -281,7 +281,7 @@ class StoredValue(NamedTuple):
 def json_text(value: Any) -> str:
     """Return a value of plain dicts and lists as JSON that UTF-8 can hold."""
     text = _ENCODE(value)
-    is_valid = text.isascii() or _is_utf8(text)
+    is_valid = text.isascii() or is_utf8(text)
     return text if is_valid else _ENCODE_ASCII(value)  # a lone surrogate
 
 
@@ -345,17 +345,9 @@ def _cut_into_pieces(text: str) -> list[str]:
 
 def _storable_pieces(parts: list[str]) -> tuple[list[str], bool]:
     """Return texts that both storages hold, and whether they are escaped."""
-    if all("\0" not in part and _is_utf8(part) for part in parts):
+    if all("\0" not in part and is_utf8(part) for part in parts):
         return parts, False
     return [json.dumps(part)[1:-1] for part in parts], True
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def number_of_pieces(text: str) -> int:

@@ -385,15 +385,11 @@ _OF_THE_TIME = 0.25  # of the URL's `timeout`: a check is a small part of a call
 
 
 class VersionStatement:
-    """Sends the statement, and connects when it has to. One thread at a time uses it.
-
-    Attributes:
-        sent: The number of statements that were sent.
-    """
+    """Sends the statement, and connects when it has to. One thread at a time uses it."""
 
     def __init__(self, connections: Connections) -> None:
         """Do not connect yet."""
-        self.sent = 0
+        self.sent = 0  # the number of statements
         self._connections = connections
         self._connection: BoundedConnection | None = None
         self._query = sql.SQL(

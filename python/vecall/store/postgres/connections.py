@@ -128,15 +128,11 @@ _OF_CONNECTING = 0.4  # of the time, for all hosts of the URL
 
 
 class Connector:
-    """Opens connections to the database of a URL. Thread-safe.
-
-    Attributes:
-        prepares: Whether statements are prepared on connections to come.
-    """
+    """Opens connections to the database of a URL. Thread-safe."""
 
     def __init__(self, url: DatabaseUrl, *, durable: bool) -> None:
         """Open no connection yet. If `durable`, a commit waits for the disk."""
-        self.prepares = url.prepares
+        self.prepares = url.prepares  # statements on connections to come
         self._url = url
         self._durable = durable
         self._refused: set[str] = set()  # URLs of poolers that refuse `options`

@@ -340,18 +340,7 @@ class PostgresResult:
 
 
 class PostgresTransaction:
-    """Executes the SQL of jobs and reads on one connection.
-
-    Attributes:
-        expiry_clock: The clock by which memories expire.
-        secret: The key of the digests of names.
-        number: PostgreSQL's number of the transaction; None before `enter`.
-        server_started: When its server started or recovered, in microseconds; 0 before
-            `enter`.
-        head: Random bits that identify its changes.
-        is_ended: It sends no further statement, but returns the results of those that
-            were sent ahead.
-    """
+    """Executes the SQL of jobs and reads on one connection."""
 
     in_transaction = True
 
@@ -360,11 +349,13 @@ class PostgresTransaction:
     ) -> None:
         """Use a connection that is in a transaction."""
         self.connection = connection
-        self.expiry_clock = expiry_clock
-        self.secret = secret
-        self.number: int | None = None
+        self.expiry_clock = expiry_clock  # memories expire by it
+        self.secret = secret  # the key of the digests of names
+        self.number: int | None = None  # PostgreSQL's; None before `enter`
+        # When its server started or recovered, in microseconds; 0 before `enter`.
         self.server_started = 0
-        self.head = 0
+        self.head = 0  # random bits that identify its changes
+        # It sends no further statement, but returns the results of those sent ahead.
         self.is_ended = False
         self._ahead: dict[Statement, PostgresResult] = {}
 
