@@ -111,12 +111,10 @@ class ExpiryClock:
         )
 
     def advance_to(self, checkpoint: ClockCheckpoint | None) -> float:
-        """Continue from a checkpoint, unless this clock is ahead; return its age.
-
-        A checkpoint of the same boot gives the exact time. An older one gives a lower
-        bound, and has an infinite age. It is logged once that this clock and the wall
-        clock differ by a day.
-        """
+        """Continue from a checkpoint, unless this clock is ahead; return its age."""
+        # A checkpoint of the same boot gives the exact time. An older one gives a lower
+        # bound, and has an infinite age. It is logged once that this clock and the wall
+        # clock differ by a day.
         age = math.inf
         if checkpoint is None:
             return age
@@ -205,12 +203,10 @@ _NUMBER = re.compile(r"-?\d{9,12}(?:\.\d+)?", re.ASCII)
 
 
 def utc_seconds(value: object, name: str) -> float:
-    """Return a time as `to_seconds` does; without an offset it is UTC.
-
-    It also takes dates, which mean their beginning, and texts as people and models
-    write them: "2025-06-18", "2025-06", "2025", "20250618", "2025-06-18 10:00" and
-    seconds of at least nine digits.
-    """
+    """Return a time as `to_seconds` does; without an offset it is UTC."""
+    # It also takes dates, which mean their beginning, and texts as people and models
+    # write them: "2025-06-18", "2025-06", "2025", "20250618", "2025-06-18 10:00" and
+    # seconds of at least nine digits.
     value = exact(value)
     if isinstance(value, str):
         text = value.strip()

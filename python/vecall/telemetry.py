@@ -248,12 +248,10 @@ def observed(
     [Callable[Concatenate[S, P], Coroutine[Any, Any, T]]],
     Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
 ]:
-    """Watch a coroutine method of an object that has a `telemetry`.
-
-    Every public operation is such a method. Scalars among its arguments arrive in it as
-    exactly str, int, float or bool. `count` takes what `OPERATIONS` names from a
-    result.
-    """
+    """Watch a coroutine method of an object that has a `telemetry`."""
+    # Every public operation is such a method. Scalars among its arguments arrive in it
+    # as exactly str, int, float or bool. `count` takes what `OPERATIONS` names from a
+    # result.
     if operation not in OPERATIONS:
         raise KeyError(operation)
 

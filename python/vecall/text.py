@@ -219,12 +219,10 @@ def _to_normal_form(form: _Form, text: str) -> str:
 
 
 def few_marks(text: str) -> str:
-    """Limit runs of combining marks to 30, so that normalisation takes linear time.
-
-    No language uses more than 30 combining marks in a row (UAX #15, stream-safe text
-    format). The time to normalise a run is quadratic in its length. At most 30
-    characters in a row are left as they are; they become at most 60 marks.
-    """
+    """Limit runs of combining marks to 30, so that normalisation takes linear time."""
+    # No language uses more than 30 combining marks in a row (UAX #15, stream-safe text
+    # format). The time to normalise a run is quadratic in its length. At most 30
+    # characters in a row are left as they are; they become at most 60 marks.
     return text if text.isascii() else _MANY_MARKS.sub(_first_marks, text)
 
 
@@ -261,12 +259,10 @@ def without_blocks(text: str, opening: str, closing: str) -> str:
 
 
 def strip_invisible(text: str) -> str:
-    """Return the text without invisible characters.
-
-    Every kind of line end becomes a newline. Terminal escapes, control characters,
-    direction marks, zero-width and tag characters are removed. A lone surrogate becomes
-    U+FFFD. Joiners and emoji selectors stay where they have a meaning.
-    """
+    """Return the text without invisible characters."""
+    # Every kind of line end becomes a newline. Terminal escapes, control characters,
+    # direction marks, zero-width and tag characters are removed. A lone surrogate
+    # becomes U+FFFD. Joiners and emoji selectors stay where they have a meaning.
     if _PLAIN.fullmatch(text):
         return text
     text = _ANSI.sub("", text)
@@ -299,12 +295,10 @@ def has_marks(text: str) -> bool:
 
 
 def neutral(text: str) -> str:
-    """Return a text that cannot close the block in which google-adk shows memories.
-
-    Removes invisible characters. If the text has a mark of a chat template, or any
-    spelling of the block's tag, the result also has no "<", no lookalike of "<", and no
-    bracket of such a mark.
-    """
+    """Return a text that cannot close the block in which google-adk shows memories."""
+    # Removes invisible characters. If the text has a mark of a chat template, or any
+    # spelling of the block's tag, the result also has no "<", no lookalike of "<", and
+    # no bracket of such a mark.
     shown = text if text.isascii() and text.isprintable() else strip_invisible(text)
     if has_marks(shown):
         return escape(shown)

@@ -106,12 +106,10 @@ def close_at_exit(service: ClosesOnExit) -> None:
 def clean_up_if_abandoned(
     service: object, *steps: Callable[[], None]
 ) -> weakref.finalize[..., Any]:
-    """Register steps that clean up a service that was freed without `close`.
-
-    A ResourceWarning follows the steps. Neither happens in a forked child or at the end
-    of the process. The steps have no reference to the service and must not block: the
-    garbage collector may call them in any thread. A closed service detaches the result.
-    """
+    """Register steps that clean up a service that was freed without `close`."""
+    # A ResourceWarning follows the steps. Neither happens in a forked child or at the
+    # end of the process. The steps have no reference to the service and must not block:
+    # the garbage collector may call them in any thread. A closed service detaches it.
     finalizer = weakref.finalize(service, _clean_up, os.getpid(), steps)
     finalizer.atexit = False  # type: ignore[misc]
     return finalizer

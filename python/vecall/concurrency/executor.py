@@ -207,12 +207,10 @@ class PluginExecutor:
             )
 
     def run(self, function: Callable[[], Any], *, concurrent: bool) -> Future[Any]:
-        """Call a function on another thread; if it returns an awaitable, await it.
-
-        A `concurrent` function is a coroutine function, which is called on the event
-        loop, with others at the same time. A call from a function of this executor is
-        refused.
-        """
+        """Call a function on another thread; if it returns an awaitable, await it."""
+        # A `concurrent` function is a coroutine function, which is called on the event
+        # loop, with others at the same time. A call from a function of this executor is
+        # refused.
         self.refuse_nested()
         context = contextvars.copy_context()
         context.run(_waiting.set, (*_waiting.get(), id(self)))

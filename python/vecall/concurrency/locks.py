@@ -117,12 +117,10 @@ class SingleFlight:
     def claim(
         self, keys: Sequence[FlightKey], mine: dict[int, Claim]
     ) -> dict[int, Future[bytes | None]]:
-        """Claim the texts that no one embeds yet; return the futures of the others.
-
-        Both are by index in `keys`. The caller must embed the texts that `mine`
-        receives, then pass their keys to `sent` or `dropped`. On any interrupt, even
-        one before this call returns, it must pass `mine` to `abandoned`.
-        """
+        """Claim the texts that no one embeds yet; return the futures of the others."""
+        # Both are by index in `keys`. The caller must embed the texts that `mine`
+        # receives, then pass their keys to `sent` or `dropped`. On any interrupt, even
+        # one before this call returns, it must pass `mine` to `abandoned`.
         others: dict[int, Future[bytes | None]] = {}
         with self._lock:
             for at, key in enumerate(keys):

@@ -635,12 +635,10 @@ def _has_enough_confidence(hit: Hit, floor: float) -> bool:
 def fitted(
     results: Sequence[QuestionResult], *, vectors: bool, messages: float = 0.0
 ) -> tuple[Weights, dict[str, Any]]:
-    """Fit weights on the hits of all results; return figures of held-out users, too.
-
-    Each user is evaluated with weights fitted on all others. The figures are None if
-    too few hits remain. `messages` is what a search adds to the log-odds for queries
-    that tell more than they ask.
-    """
+    """Fit weights on the hits of all results; return figures of held-out users, too."""
+    # Each user is evaluated with weights fitted on all others. The figures are None if
+    # too few hits remain. `messages` is what a search adds to the log-odds for queries
+    # that tell more than they ask.
     added = [messages * bool(message_of(each.question.text)) for each in results]
     pairs = list(zip(results, added, strict=True))
     weights = _fit_weights(pairs, vectors)

@@ -514,11 +514,6 @@ def _parsed_conditions(wanted: Mapping[str, Any]) -> Conditions:
     return wanted if isinstance(wanted, Conditions) else parsed(wanted, _RULES)
 
 
-def has_values(metadata: Mapping[str, object], wanted: Mapping[str, Any]) -> bool:
-    """Whether metadata meets conditions."""
-    return _parsed_conditions(wanted).test(metadata)
-
-
 def asks_times(wanted: Mapping[str, Any] | None) -> bool:
     """Whether conditions that `check_conditions` returned ask for times."""
     return isinstance(wanted, Conditions) and wanted.asks_own
@@ -627,5 +622,6 @@ def is_left_out(id_: str, session: str | None, conditions: Filter) -> bool:
 def passes(row: Labelled, metadata: Mapping[str, object], conditions: Filter) -> bool:
     """Whether labels and metadata pass a filter."""
     return has_labels(row, conditions) and (
-        conditions.metadata is None or has_values(metadata, conditions.metadata)
+        conditions.metadata is None
+        or _parsed_conditions(conditions.metadata).test(metadata)
     )

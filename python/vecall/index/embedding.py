@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from hashlib import blake2b
 from itertools import groupby
 from typing import Any, Generic, TypeVar
 
@@ -93,12 +92,10 @@ class EmbeddingQueue:
     async def embed_texts(
         self, app: str, user: str, texts: Sequence[str]
     ) -> list[bytes | None]:
-        """Return one vector for each text, as float32 little-endian bytes.
-
-        None stands for a zero vector, which has no direction. Equal texts of one user
-        are embedded once, while they are in the cache. If the embedder fails, nothing
-        is cached.
-        """
+        """Return one vector for each text, as float32 little-endian bytes."""
+        # None stands for a zero vector, which has no direction. Equal texts of one user
+        # are embedded once, while they are in the cache. If the embedder fails, nothing
+        # is cached.
         self._refuse_nested()
         found: dict[str, bytes | None] = {}
         todo = list(dict.fromkeys(texts))
@@ -130,7 +127,7 @@ class EmbeddingQueue:
         elsewhere: dict[str, Future[bytes | None]],
     ) -> tuple[list[str], Future[list[bytes | None]]] | None:
         """Start embedding the texts that are neither cached nor in flight."""
-        keys = [(app, user, _hash_of_text(text)) for text in texts]
+        keys = [(app, user, store.text_hash(text)) for text in texts]
         mine: dict[int, Claim] = {}
         try:
             others = self._in_flight.claim(keys, mine)
@@ -314,10 +311,6 @@ def _embedder_failure(error: BaseException, attempt: int) -> VecallError:
 def _retry_pause(attempt: int) -> float:
     longest = _PAUSE * 2 ** (attempt - 1)
     return float(longest) * (1.0 + _chance.random())
-
-
-def _hash_of_text(text: str) -> bytes:
-    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def model_of(embedder: Embedder) -> store.EmbeddingModel:

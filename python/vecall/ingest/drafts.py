@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from vecall.clock import to_seconds
-from vecall.concurrency.time_slices import in_slices
+from vecall.concurrency.time_slices import Paced, in_slices
 from vecall.content import get_field, get_list, get_role, text_parts, to_valid_utf8
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
 from vecall.ingest.fields import (
@@ -51,8 +51,6 @@ from vecall.validation import check_name, is_name
 # these fields count unchanged. google-adk is not imported.
 
 
-Paced = Callable[[Iterable[object]], Iterator[object]]
-
 # Events around these calls ask for a credential or a confirmation.
 _INTERNAL_CALLS = {
     "adk_framework",
@@ -68,7 +66,7 @@ class Parted(NamedTuple):
     taken_back: list[object]
 
 
-def parted_by_rewind(events: Sequence[object], paced: Paced = iter) -> Parted:
+def parted_by_rewind(events: Sequence[object], paced: Paced[object] = iter) -> Parted:
     """Split events into those that count and those that a rewind took back."""
     # The rule is google-adk's: an event that rewinds to before an invocation takes back
     # all events from the first one of that invocation up to itself.
@@ -222,7 +220,7 @@ def turns_of(
     session_id: str | None,
     scope: CallMetadata,
     limits: Limits,
-    paced: Paced = iter,
+    paced: Paced[object] = iter,
 ) -> GivenTurns:
     """Return the drafts of events, and the ids that a rewind took back."""
     counted, taken_back = parted_by_rewind(events, paced)
@@ -352,7 +350,10 @@ def _is_readable(content: object) -> bool:
 
 
 def entry_drafts(
-    memories: Iterable[object], scope: CallMetadata, limits: Limits, paced: Paced = iter
+    memories: Iterable[object],
+    scope: CallMetadata,
+    limits: Limits,
+    paced: Paced[object] = iter,
 ) -> list[Given]:
     """Return the drafts of explicit memories: strings, mappings, entries."""
     return [
@@ -509,7 +510,7 @@ class Written(NamedTuple):
 def aligned(
     given: Iterable[Given],
     written: Written,
-    paced: Callable[[Iterable[Given]], Iterator[Given]] = iter,
+    paced: Paced[Given] = iter,
 ) -> AddedIds:
     """Return an id, or None and a reason, for each item of a call."""
     # The id of an item with several passages is that of the first one that is stored.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from vecall import errors, store
 from vecall.clock import ttl_seconds
+from vecall.concurrency.time_slices import Paced
 from vecall.limits import Limits
 from vecall.scalars import exact, is_utf8, odd_value, usable
 from vecall.store import ItemPut
 from vecall.types import Drop, Put
-
-Paced = Callable[[Iterable[object]], Iterator[object]]
 
 MOST_OPERATIONS = 10_000
 MOST_FOUND = 10_000
@@ -49,7 +48,7 @@ def checked_list(given: object, name: str, of: str) -> list[Any]:
 def checked_batch(
     operations: Sequence[object],
     limits: Limits,
-    paced: Paced = iter,
+    paced: Paced[object] = iter,
     most: float = math.inf,
 ) -> ItemBatch:
     """Return the records of puts and drops."""
@@ -96,7 +95,7 @@ def check_embedder(name: object) -> None:
 
 
 def checked_places(
-    keys: Sequence[object], limits: Limits, paced: Paced = iter
+    keys: Sequence[object], limits: Limits, paced: Paced[object] = iter
 ) -> list[tuple[str, str]]:
     """Return the stored texts of pairs of namespace and key."""
     return [

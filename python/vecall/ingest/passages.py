@@ -49,8 +49,8 @@ def in_passages(
     draft: Draft, limits: Limits, *, is_first: bool = False
 ) -> Draft | Passages:
     """Return a draft unchanged, or its passages if its text is too long."""
-    # `is_first` says that the draft is the first of several passages. Of these the first
-    # one alone supersedes a memory, and none has the parts of the content.
+    # `is_first` says that the draft is the first of several passages. Of these only the
+    # first one supersedes a memory, and none has the parts of the content.
     if not is_too_long(draft.text, limits):
         return draft
     first, *others = texts_of(draft.text, limits)
@@ -85,12 +85,10 @@ def each_draft(given: Iterable[object]) -> list[Draft]:
 
 
 def split(text: str, most: int) -> list[str]:
-    """Return the passages of a text, of at most `most` bytes in UTF-8 each.
-
-    It is split after a paragraph, a line, a sentence or a word in the second half of a
-    passage, or else between two visible characters. Blank passages are left out. The
-    time is linear in the text.
-    """
+    """Return the passages of a text, of at most `most` bytes in UTF-8 each."""
+    # It is split after a paragraph, a line, a sentence or a word in the second half of
+    # a passage, or else between two visible characters. Blank passages are left out.
+    # The time is linear in the text.
     data = text.encode()
     found = []
     start = 0

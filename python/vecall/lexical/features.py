@@ -167,12 +167,10 @@ class QueryMarks(NamedTuple):
 def text_marks(
     text: str, folded: str, words: Sequence[str], author: str | None
 ) -> list[int]:
-    """Return the marks of a memory's text.
-
-    A question contains less information than its answer. A long text that ends with a
-    question does not count as a question: it states facts before. The limit is 40
-    words. For a user's request to an assistant ("… can you help?") it is 20 words.
-    """
+    """Return the marks of a memory's text."""
+    # A question contains less information than its answer. A long text that ends with a
+    # question does not count as a question: it states facts before. The limit is 40
+    # words. For a user's request to an assistant ("… can you help?") it is 20 words.
     found = []
     if (
         len(words) <= (_LONGEST_REQUEST if author == USER else _LONGEST_QUESTION)

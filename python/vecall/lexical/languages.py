@@ -251,12 +251,10 @@ _RUN = lazy_pattern(r"\w+")
 def language_of(
     words: Sequence[str], folded: str = "", text: str = "", toned: Sequence[str] = ()
 ) -> str:
-    """Return the language of a text in Latin letters, as Snowball names it.
-
-    The words are normalised, as `folded` is. Elided words (l', dell') and words with
-    Turkish letters in `text` count as stop words. `toned` are the words with their
-    tones, if there are Vietnamese letters; only then VIETNAMESE is returned.
-    """
+    """Return the language of a text in Latin letters, as Snowball names it."""
+    # The words are normalised, as `folded` is. Elided words (l', dell') and words with
+    # Turkish letters in `text` count as stop words. `toned` are the words with their
+    # tones, if there are Vietnamese letters; only then VIETNAMESE is returned.
     if toned:
         return _with_vietnamese(words, toned)
     may_elide = "'" in folded or not folded.isascii()  # few texts do

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
 from datetime import timezone, tzinfo
 from functools import cache
 from time import time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import TextAnalyzer
 from vecall.clock import Period, to_datetime
-from vecall.lexical import features, languages, tokenizer
-from vecall.lexical.latin import latin_rules
+from vecall.lexical import features, languages, periods, tokenizer
 from vecall.lexical.period_patterns import MONTHS, eastern_months
-from vecall.lexical.periods import find_period, may_name_period
 from vecall.lexical.stems import CACHE_WORDS, PART, STOPPED, Language, made_language
-from vecall.text import normalise, with_tones
+from vecall.text import MARKS, RARE_MARKS, lazy_pattern, normalise, with_tones
 
 ANALYSIS_VERSION = "8"
 """The version of the text analysis, stored in every file. It changes if a text of any
@@ -148,9 +148,9 @@ def analysed_query(
     asked = features.TIME if features.asks_time(folded) else 0
     period: Period | None = None
     earlier: tuple[Period, ...] = ()
-    if by_period and (len(folded) > read or may_name_period(words, folded)):
+    if by_period and (len(folded) > read or periods.may_name_period(words, folded)):
         at = time() if now is None else now
-        found = find_period(folded, words, at, zone or timezone.utc, language)
+        found = periods.find_period(folded, words, at, zone or timezone.utc, language)
         if found is not None:
             period, folded, earlier = found
             words = tokenizer.split_words(folded[:read])
@@ -192,13 +192,7 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     other than English gets the stems of its language and the English stems, so that a
     query in any language finds a name.
     """
-    folded = normalise(text)
-    words = tokenizer.split_words(folded)
-    toned = toned_words(text)
-    language = languages.language_of(words, folded, text, toned)
-    terms = _analysis.terms(
-        toned if language == languages.VIETNAMESE else words, language
-    )
+    folded, words, toned, language, terms = _read_words(text)
     extra = tokenizer.identifier_parts(text, folded)
     if language != languages.ENGLISH:
         known = set(terms)
@@ -259,13 +253,17 @@ def _compound_part_terms(words: Sequence[str]) -> list[int]:
 
 def content_words(text: str) -> list[int]:
     """Return the hashes of a text's words, without stop words, dates and marks."""
+    return _read_words(text)[-1]
+
+
+def _read_words(text: str) -> tuple[str, list[str], list[str], str, list[int]]:
+    """Return a text's normal form, words, words with tones, language and terms."""
     folded = normalise(text)
     words = tokenizer.split_words(folded)
     toned = toned_words(text)
     language = languages.language_of(words, folded, text, toned)
-    return _analysis.terms(
-        toned if language == languages.VIETNAMESE else words, language
-    )
+    own = toned if language == languages.VIETNAMESE else words
+    return folded, words, toned, language, _analysis.terms(own, language)
 
 
 def terms_of_both(one: str, other: str) -> tuple[list[int], list[int]]:
@@ -302,6 +300,65 @@ def _new_terms(language: int, words: list[str]) -> list[int]:
     if language < len(_LATIN):
         return _analysis.new_terms(words, _LATIN[language])
     return _analysis.new_author_marks(words)
+
+
+# The tables of the analysis in C++: what Latin letters and words in them are.
+
+# Basic Latin to Latin Extended-B, and General Punctuation without what is invisible.
+_LETTERS = (*range(0x250), *range(0x2010, 0x2028), *range(0x2030, 0x205F))
+# What the C++ analysis has no rule for: marks, Vietnamese, other scripts, symbols.
+_ELSEWHERE = lazy_pattern(
+    rf"[{MARKS}{RARE_MARKS}\u02b0-\u02ff\u0370-\u1dff]"
+    rf"|{languages.VIETNAMESE_LETTERS.pattern}"
+)
+_CLOSING = lazy_pattern(rf"[{features.CLOSING}]")
+
+
+def _covered() -> dict[str, str]:
+    """Return the normal forms of the letters whose forms need no other letter."""
+    forms = {letter: normalise(letter) for letter in map(chr, _LETTERS)}
+    return {
+        letter: form
+        for letter, form in forms.items()
+        if not _ELSEWHERE.search(letter + form)
+        and all(forms.get(one) == one for one in form)
+    }
+
+
+def latin_rules() -> dict[str, Any]:
+    """Return the tables, as `vecall._core.TextAnalyzer` takes them."""
+    forms = _covered()
+    letters = "".join(forms)
+    number_of = list(languages.STOP_WORDS).index
+    return {
+        "letters": forms,
+        "word": "".join(filter(re.compile(r"\w").match, letters)),
+        "alphabetic": "".join(filter(str.isalpha, letters)),
+        "digits": "".join(filter(str.isdigit, letters)),
+        "closing": "".join(filter(_CLOSING.match, letters)),
+        "apostrophes": languages.APOSTROPHES,
+        "vowels": languages.VOWELS,
+        "turkish": "".join(filter(languages.TURKISH_LETTERS.match, letters)),
+        "romanian": "".join(filter(languages.ROMANIAN_LETTERS.match, letters)),
+        "stop_words": list(map(list, languages.STOP_WORDS.values())),
+        "german": number_of(languages.GERMAN),
+        "turk": number_of(languages.TURKISH),
+        "telling": list(languages.TELLING),
+        "time_words": list(features.TIME_WORDS),
+        "opening": list(periods.OPENS),
+        "elided": [
+            (word, list(map(number_of, names)))
+            for word, names in languages.ELIDING_LANGUAGES.items()
+        ],
+        "units": list(tokenizer.UNITS),
+        "ordinals": list(tokenizer.ORDINALS),
+        "endings": list(tokenizer.COMPOUND_ENDINGS),
+        "months": MONTHS,
+        "user": features.USER,
+        "question": features.QUESTION,
+        "time": features.TIME,
+        "dated": features.DATED,
+    }
 
 
 _LATIN = tuple(languages.STOP_WORDS)

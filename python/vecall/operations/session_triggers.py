@@ -415,12 +415,10 @@ class SessionObserver(OperationGroup):
     def _find_new(
         self, due: DueSession, parts: list[_Part]
     ) -> tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]:
-        """Return the new turns and compactions by id, and drafts to review.
-
-        New are those that the file has not seen, nor a turn of theirs. With a
-        `Compaction` trigger, a late turn, which a known compaction covers, has no
-        draft.
-        """
+        """Return the new turns and compactions by id, and drafts to review."""
+        # New are those that the file has not seen, nor a turn of theirs. With a
+        # `Compaction` trigger, a late turn, which a known compaction covers, has no
+        # draft.
         items: dict[str, Draft | SessionSummary] = {}
         for turns, summary in parts:
             items.update({draft.id: draft for draft in in_slices(turns)})

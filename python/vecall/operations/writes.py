@@ -408,12 +408,10 @@ class Writes(Searches):
         *,
         trusting: bool = True,
     ) -> Written:
-        """Embed and write.
-
-        With `trusting`, a call whose idempotency key was used embeds nothing. Its key
-        may have expired when the transaction runs. Then the write is repeated without
-        `trusting`.
-        """
+        """Embed and write."""
+        # With `trusting`, a call whose idempotency key was used embeds nothing. Its key
+        # may have expired when the transaction runs. Then the write is repeated without
+        # `trusting`.
         loaded = search_index.partitions.version_of(key)
         embedding, model = search_index.embedding, search_index.model
         job = store.AddMemories(
@@ -449,12 +447,10 @@ class Writes(Searches):
     async def _give_vectors(
         self, embedding: EmbeddingQueue, job: store.AddMemories, trusting: bool
     ) -> None:
-        """Set `vec` of each draft that a job stores with a new text or author.
-
-        The vector comes from the file if the file has one for the same text and author.
-        Otherwise the embedder computes it. Nothing is embedded for a job whose key was
-        used before.
-        """
+        """Set `vec` of each draft that a job stores with a new text or author."""
+        # The vector comes from the file if the file has one for the same text and
+        # author. Otherwise the embedder computes it. Nothing is embedded for a job
+        # whose key was used before.
 
         def find_unknown() -> dict[str, list[Draft]]:
             assert job.model is not None

@@ -56,7 +56,9 @@ class _Sum:
 
     def add(self, turns: Collection[BufferedTurn], sign: int = 1) -> None:
         self.turns += sign * len(turns)
-        self.size += sign * sum(map(_buffered_bytes, turns))
+        self.size += sign * sum(
+            _TURN_OVERHEAD_BYTES + 2 * len(str(turn.event)) for turn in turns
+        )
 
 
 class SessionBuffer:
@@ -242,10 +244,6 @@ def session_content(
 def buffered_event(each: Draft | SessionSummary) -> dict[str, Any]:
     """Return a turn or a compaction as it is buffered."""
     return event_of(each) if isinstance(each, Draft) else compaction_event(each)
-
-
-def _buffered_bytes(turn: BufferedTurn) -> int:
-    return _TURN_OVERHEAD_BYTES + 2 * len(str(turn.event))
 
 
 # Proposals to forget memories, until they are confirmed.

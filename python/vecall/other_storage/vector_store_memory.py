@@ -247,12 +247,10 @@ class VectorStoreMemory:
         trigger: Trigger | None,
         summarizer: SummaryProvider | None,
     ) -> None:
-        """Use a store. The options are valid.
-
-        `include` has the parts of a turn to store besides its text: "thoughts",
-        "calls". The summarizer makes the memories of a session; without one, each turn
-        becomes a memory.
-        """
+        """Use a store. The options are valid."""
+        # `include` has the parts of a turn to store besides its text: "thoughts",
+        # "calls". The summarizer makes the memories of a session; without one, each
+        # turn becomes a memory.
         self.limits = Limits()
         self.closed = False
         self.store = store
@@ -476,12 +474,10 @@ class VectorStoreMemory:
     async def _delete_rows(
         self, app: str, user: str, ids: Sequence[str], who: str
     ) -> int:
-        """Delete memories of a user; return how many existed.
-
-        A store cannot say how many passages a turn has. With the first one go the
-        others, also if some of them were deleted by themselves before, up to four in
-        a row.
-        """
+        """Delete memories of a user; return how many existed."""
+        # A store cannot say how many passages a turn has. With the first one go the
+        # others, also if some of them were deleted by themselves before, up to four in
+        # a row.
         delete = needed_method(self.store, "delete", who)
         self._embedding.forget_texts(app, user)
 

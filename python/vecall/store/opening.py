@@ -94,12 +94,10 @@ def needing_psycopg() -> Iterator[None]:
 
 
 def initialize_database(url: str, *, login: str | None = None) -> None:
-    """Create vecall's roles and schema, unless they exist, and migrate the schema.
-
-    The URL is that of an administrator, who may create roles. The role `login`, with
-    which servers log in, must exist. ConfigError: the URL is malformed, the server is
-    older than 15, or the role has too few rights.
-    """
+    """Create vecall's roles and schema, unless they exist, and migrate the schema."""
+    # The URL is that of an administrator, who may create roles. The role `login`, with
+    # which servers log in, must exist. ConfigError: the URL is malformed, the server is
+    # older than 15, or the role has too few rights.
     with needing_psycopg():
         from vecall.store.postgres.schema import initialize
         from vecall.store.postgres.url import parse_url

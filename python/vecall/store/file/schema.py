@@ -252,12 +252,10 @@ def _create_newest_schema(connection: sqlite3.Connection) -> None:
 
 
 def check_origin(connection: sqlite3.Connection) -> int:
-    """Return the file's schema number, 0 for an empty file; change nothing.
-
-    No code of the file is executed: a view or a trigger could run for ever.
-    IncompatibleFileError: the file is another program's, or has a newer schema.
-    CorruptFileError: its tables and indexes differ from those of the schema number.
-    """
+    """Return the file's schema number, 0 for an empty file; change nothing."""
+    # No code of the file is executed: a view or a trigger could run for ever.
+    # IncompatibleFileError: the file is another program's, or has a newer schema.
+    # CorruptFileError: its tables and indexes differ from those of the schema number.
     # In one transaction, because another process may be creating the file.
     own = not connection.in_transaction
     if own:

@@ -385,7 +385,7 @@ _OF_THE_TIME = 0.25  # of the URL's `timeout`: a check is a small part of a call
 
 
 class VersionStatement:
-    """Sends the statement, and connects when it has to. One thread at a time uses it."""
+    """Sends the statement, and connects when it has to; for one thread at a time."""
 
     def __init__(self, connections: Connections) -> None:
         """Do not connect yet."""

@@ -140,12 +140,10 @@ class Connector:
     def connect(
         self, conninfo: str | None = None, session: Mapping[str, str] | None = None
     ) -> BoundedConnection:
-        """Return a new connection, to `conninfo` or else to the database of the URL.
-
-        `session` has further settings of the session. A connection through a pooler,
-        whose `settings` is not None, does not have them. ConfigError: a pooler is
-        between, and `options` has more than settings.
-        """
+        """Return a new connection, to `conninfo` or else to the database of the URL."""
+        # `session` has further settings of the session. A connection through a pooler,
+        # whose `settings` is not None, does not have them. ConfigError: a pooler is
+        # between, and `options` has more than settings.
         conninfo = conninfo or self._url.conninfo
         connection = self._open(conninfo, session or {})
         try:
@@ -456,12 +454,10 @@ class Connections:
             yield connection
 
     def vacuum(self) -> str | None:
-        """Return the space of deleted rows, as far as the keeper may.
-
-        VACUUM runs in no transaction, so its settings are those of a session, which
-        must be vecall's own. Returned is why tables were not vacuumed; None if all of
-        them were.
-        """
+        """Return the space of deleted rows, as far as the keeper may."""
+        # VACUUM runs in no transaction, so its settings are those of a session, which
+        # must be vecall's own. Returned is why tables were not vacuumed; None if all of
+        # them were.
         session = {"role": KEEPER, "statement_timeout": "0"}
         with (
             database_errors(),

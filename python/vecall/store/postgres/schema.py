@@ -307,12 +307,10 @@ def _exclude_migrations(connection: Connection) -> None:
 
 
 def _become_owner(connection: Connection, schema: str) -> int:
-    """Go on as the owner of a schema, in it; return the number of the schema.
-
-    Functions of the owner take the search_path over. Without pg_temp at its end, they
-    would use temporary tables of their caller, whose triggers would run with the
-    owner's rights.
-    """
+    """Go on as the owner of a schema, in it; return the number of the schema."""
+    # Functions of the owner take the search_path over. Without pg_temp at its end, they
+    # would use temporary tables of their caller, whose triggers would run with the
+    # owner's rights.
     connection.execute("SET LOCAL ROLE vecall_owner")
     _execute(connection, "SET LOCAL search_path = {}, pg_temp", schema)
     return schema_number(connection, schema)

@@ -43,12 +43,10 @@ def listed(
     conditions: Filter = EVERY,
     rights: Rights = FULL,
 ) -> list[Row]:
-    """Return a user's memories in one state, in order of creation.
-
-    Expired memories, and memories quarantined as damaged, are left out. `cursor` is the
-    id of the last memory of the page before; NotFoundError if the user has none. The
-    `limit` -1 returns all.
-    """
+    """Return a user's memories in one state, in order of creation."""
+    # Expired memories, and memories quarantined as damaged, are left out. `cursor` is
+    # the id of the last memory of the page before; NotFoundError if the user has none.
+    # The `limit` -1 returns all.
     part = number_of_part(connection, app, user)
     lowest = part << 32
     if cursor is not None:
@@ -254,12 +252,10 @@ def _revisions_of_one(
 def old_sessions(
     connection: Transaction, app: str, user: str, before: float, now: float
 ) -> list[tuple[str, list[Row]]]:
-    """Return the sessions without turns since `before`, with their live turns.
-
-    Turns that expired by `now` are left out. Turns with a TTL are included only if all
-    turns of the session have one: otherwise a summary would either outlive them or
-    expire before the other turns.
-    """
+    """Return the sessions without turns since `before`, with their live turns."""
+    # Turns that expired by `now` are left out. Turns with a TTL are included only if
+    # all turns of the session have one: otherwise a summary would either outlive them
+    # or expire before the other turns.
     found = connection.execute(
         f"SELECT session, rid, coalesce(ts, created_at) FROM mem WHERE part = {OF_USER}"
         " AND state = 'live' AND session IS NOT NULL AND pos IS NOT NULL "

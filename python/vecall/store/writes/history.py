@@ -454,12 +454,10 @@ def leave_out_deleted(
     restore: bool,
     again: bool,
 ) -> tuple[dict[str, Away], set[str]]:
-    """Remove the drafts that stay deleted; return why, and the ids that come back.
-
-    Re-ingesting a session does not bring back turns that were deleted, evicted or
-    expired. A fact that expired or was evicted is stored again. A fact that was deleted
-    is stored again only with `again`. With `restore`, every draft is stored.
-    """
+    """Remove the drafts that stay deleted; return why, and the ids that come back."""
+    # Re-ingesting a session does not bring back turns that were deleted, evicted or
+    # expired. A fact that expired or was evicted is stored again. A fact that was
+    # deleted is stored again only with `again`. With `restore`, every draft is stored.
     back: set[str] = set()
     left_out: dict[str, Away] = {}
     own = (partition.connection, partition.id)

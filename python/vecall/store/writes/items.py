@@ -261,12 +261,10 @@ class SweepItems(UserJob):
 
 
 def import_items(partition: PartitionWriter, lines: Sequence[Mapping[str, Any]]) -> int:
-    """Write exported items of one partition; return how many were written.
-
-    An item that has expired, or that is stored with a version as new, is not. The
-    values are the fields of an `ItemRow` without `rid`; `vecs` as float32, `dim` and
-    `embedder`.
-    """
+    """Write exported items of one partition; return how many were written."""
+    # An item that has expired, or that is stored with a version as new, is not. The
+    # values are the fields of an `ItemRow` without `rid`; `vecs` as float32, `dim` and
+    # `embedder`.
     if not lines:
         return 0
     connection, count = partition.connection, 0

@@ -87,12 +87,10 @@ def migrating_model(
 def begin_migration(
     connection: transaction.Transaction, candidate: transaction.EmbeddingModel
 ) -> transaction.EmbeddingModel | None:
-    """Begin a migration to a model, or resume it after an interruption.
-
-    None: it is the active model, or becomes it because there was none. A migration to a
-    third model is abandoned. ConflictError: vectors of the active model are still to be
-    moved to their rows.
-    """
+    """Begin a migration to a model, or resume it after an interruption."""
+    # None: it is the active model, or becomes it because there was none. A migration to
+    # a third model is abandoned. ConflictError: vectors of the active model are still
+    # to be moved to their rows.
     with suppress(EmbeddingMismatchError):
         transaction.adopt(connection, candidate)
         return None

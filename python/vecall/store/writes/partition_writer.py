@@ -95,12 +95,10 @@ class PartitionWriter:
             self._is_hidden = False
 
     def change(self, rid: int, op: str, *, live: int = 0, size: int = 0) -> int:
-        """Take the next sequence number for a row, 0 for a new one; return the row.
-
-        The operation is "u" for written, "d" for deleted, "m" if only the usage
-        changed. `live` and `size` are changes of the number of live memories and their
-        bytes.
-        """
+        """Take the next sequence number for a row, 0 for a new one; return the row."""
+        # The operation is "u" for written, "d" for deleted, "m" if only the usage
+        # changed. `live` and `size` are changes of the number of live memories and
+        # their bytes.
         if self.seq >= _MAX_SEQ:
             raise LimitExceededError("one user's memories: at most 2^32 - 1 changes")
         self.reveal()

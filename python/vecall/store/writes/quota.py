@@ -166,12 +166,10 @@ def evict(
     written: Sequence[RowWithVector],
     more: partition_writer.Waits = partition_writer.Waits(),  # noqa: B008 it cannot be changed
 ) -> list[int]:
-    """Evict memories until the quota is met; return their rows.
-
-    Expired memories go first. Memories that were just written go last. Buffered turns
-    are never evicted; `more` is their growth, negative if they shrank.
-    LimitExceededError: the quota is exceeded, and eviction cannot meet it.
-    """
+    """Evict memories until the quota is met; return their rows."""
+    # Expired memories go first. Memories that were just written go last. Buffered turns
+    # are never evicted; `more` is their growth, negative if they shrank.
+    # LimitExceededError: the quota is exceeded, and eviction cannot meet it.
     if bounds is None:
         return []
     waits = partition_writer.waits_of(partition)
