@@ -76,13 +76,9 @@ def on_thread(
     name: str = "{}_async",
     of: str | None = None,
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return the asynchronous method that calls a blocking one on a thread.
-
-    Args:
-        method: The blocking one.
-        name: The name of the new one, with {} for that of the blocking one.
-        of: The attribute with the object whose method it is; None: the same object.
-    """
+    """Return the asynchronous method that calls a blocking one on a thread."""
+    # `name` has {} for the name of the blocking one. `of` is the attribute with the
+    # object whose method it is; None: the same object.
     blocking = method.__name__
 
     @wraps(method)

@@ -102,19 +102,10 @@ def _load_shipped_map(model_id: str) -> QueryMap | None:
 
 
 def fit(examples: Sequence[Example]) -> QueryMap:
-    """Fit a map on questions whose answers are known.
-
-    The loss is the cross-entropy of a softmax over the cosines of a question and all of
-    its user's memories (InfoNCE; van den Oord et al., 2018), plus a penalty on the
-    distance to the identity. Adam (Kingma and Ba, 2015) minimises it, starting at the
-    identity.
-
-    Args:
-        examples: Examples with at least one question in total.
-
-    Raises:
-        ConfigError: No question, or non-finite vectors.
-    """
+    """Fit a map on questions whose answers are known."""
+    # The loss is the cross-entropy of a softmax over the cosines of a question and all
+    # of its user's memories (InfoNCE; van den Oord et al., 2018), plus a penalty on the
+    # distance to the identity. Adam (Kingma and Ba, 2015) minimises it, starting there.
     sets = [_Normal.of(example) for example in examples if len(example.questions)]
     count = sum(len(example.questions) for example in sets)
     if not count:

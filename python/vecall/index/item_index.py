@@ -300,13 +300,10 @@ def _nearest_items(
 def _nearest_candidates(
     owner: ItemOwner, names: Sequence[str], query: NDArray[np.float32], k: int
 ) -> tuple[list[tuple[int, str]], bool]:
-    """Return version and namespace of the nearest items, nearest first.
-
-    Equal vectors have equal estimates; of these the later write comes first.
-
-    Also returns whether these are all items that have a vector. If not, an item that
-    is missing is farther than all that are returned.
-    """
+    """Return version and namespace of the nearest items, nearest first."""
+    # Equal vectors have equal estimates; of these the later write comes first. Also
+    # returns whether these are all items that have a vector: what is missing is
+    # farther.
     assert owner.engine is not None
     found: list[tuple[float, int, str]] = []
     horizon = -math.inf

@@ -164,11 +164,7 @@ class Searches(Runtime):
         conditions: Filter | None,
         scopes: Collection[str],
     ) -> Explanation:
-        """Return why no search with these conditions compares a memory.
-
-        Raises:
-            NotFoundError: The user has no such memory, or the caller does not see it.
-        """
+        """Return why no search with these conditions compares a memory of the user."""
         with self.reading(key) as (reads, now):
             past = reads.history(*key, memory_id, ALWAYS, self.rights)
         own = [each for each in past if each.row.id == memory_id]
@@ -338,19 +334,12 @@ def _of_all_candidates(request: SearchRequest, most: int) -> SearchRequest:
 
 
 def _explain_compared(
-    kept: Explanation,
-    shown: Sequence[MemoryEntry],
-    every: Sequence[MemoryEntry],
-    floors: tuple[float | None, float | None],
+    kept: Explanation,  # the memory
+    shown: Sequence[MemoryEntry],  # the result of the search
+    every: Sequence[MemoryEntry],  # all that it compared, best first
+    floors: tuple[float | None, float | None],  # its floors on cosine and confidence
 ) -> Explanation:
-    """Return why a search returns a live memory, or does not.
-
-    Args:
-        kept: The memory.
-        shown: The result of the search.
-        every: All that it compared, best first.
-        floors: Its floors on cosine and confidence.
-    """
+    """Return why a search returns a live memory, or does not."""
     place = kept.memory.scope, kept.memory.id
     by_place = {(each.scope, each.id): each for each in shown}
     ranks = {(each.scope, each.id): rank for rank, each in enumerate(every, 1)}
@@ -408,11 +397,7 @@ def _failed_conditions(memory: MemoryEntry, filter_: Filter) -> list[str]:
 def _passing_memories(
     memories: Iterable[MemoryEntry], filter_: Filter, most: int | None
 ) -> list[MemoryEntry]:
-    """Return the memories that pass a filter.
-
-    Raises:
-        LimitExceededError: It takes more than `most` comparisons of metadata.
-    """
+    """Return those that pass a filter, by `most` comparisons (LimitExceededError)."""
     test = None if filter_.metadata is None else scan_of(filter_.metadata, most)
     return [
         memory

@@ -226,30 +226,18 @@ class Calibration:
 
 
 def fit(
-    signals: NDArray[np.float64] | Sequence[Sequence[float]],
-    relevant: NDArray[np.float64] | Sequence[float],
+    signals: NDArray[np.float64] | Sequence[Sequence[float]],  # (n, 8)
+    relevant: NDArray[np.float64] | Sequence[float],  # (n,): 1 or 0
     *,
-    vectors: bool,
-    importance: NDArray[np.float64] | Sequence[float] | None = None,
-    added: NDArray[np.float64] | Sequence[float] | None = None,
+    vectors: bool,  # whether the searches had vectors
+    importance: NDArray[np.float64] | Sequence[float] | None = None,  # (n,), above 0
+    added: NDArray[np.float64] | Sequence[float] | None = None,  # (n,), log-odds
 ) -> Weights:
-    """Fit weights on hits whose relevance is known.
-
-    Maximises the likelihood of standardised signals with a ridge penalty, by Newton's
-    method.
-
-    Args:
-        signals: (n, 8), rows of `Signals`.
-        relevant: (n,), 1 for a relevant memory and 0 for any other.
-        vectors: Whether the searches had vectors.
-        importance: (n,), the weight of each hit, above 0; None for equal weights. A
-            mean of 1 keeps the strength of the ridge penalty.
-        added: (n,), the log-odds that a search adds to each hit; None for 0.
-
-    Raises:
-        ConfigError: Fewer than 100 hits, hits that are all relevant or all irrelevant,
-            or an array with another shape or invalid values.
-    """
+    """Fit weights on hits whose relevance is known."""
+    # Newton's method maximises the likelihood of standardised signals with a ridge
+    # penalty. A mean of 1 of `importance` keeps its strength. ConfigError: fewer than
+    # 100 hits, all of them relevant or irrelevant, or an array with another shape or
+    # invalid values.
     y = np.asarray(relevant, float)
     x = np.asarray(signals, float)
     count = len(Signals._fields)

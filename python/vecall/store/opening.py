@@ -21,38 +21,22 @@ from vecall.store.writes.transfers import AdoptIdentity, CopyPartition
 
 def open_storage(
     path: Path | str | None,
-    durability: Durability,
+    durability: Durability,  # what an acknowledged write survives
     *,
     read_only: bool = False,
-    min_free_bytes: int = MIN_FREE_BYTES,
-    allow_network_filesystem: bool = False,
+    min_free_bytes: int = MIN_FREE_BYTES,  # below which writes are refused
+    allow_network_filesystem: bool = False,  # also open files on one
     clock: Clock | None = None,
     max_staleness: float = 0.0,
 ) -> Storage:
-    """Open or create the storage of a path.
-
-    Args:
-        path: A file; a text is the URL of a PostgreSQL database; None is a storage in
-            memory.
-        durability: What an acknowledged write survives.
-        read_only: Open read-only. This also opens files that cannot be written.
-        min_free_bytes: Free disk space, in bytes, below which writes are refused. A
-            database ignores it.
-        allow_network_filesystem: Also open files on a network file system.
-        clock: The source of the time; default: the machine's clock.
-        max_staleness: A search may miss writes of other servers to a database for so
-            many seconds.
-
-    Raises:
-        ConfigError: The folder does not exist, or the path is a folder or a symbolic
-            link; the database refuses access, or has no schema of vecall.
-        NetworkFilesystemError: The file is on a network file system.
-        StorageError: The file cannot be opened or written; the database cannot be
-            reached.
-        IncompatibleFileError: The file is another program's, or has a newer schema.
-        CorruptFileError: The file is damaged.
-        ImportError: The packages for databases are missing.
-    """
+    """Open or create the storage of a path; None is a storage in memory."""
+    # A text is the URL of a database. It ignores `min_free_bytes`; a search may miss
+    # writes of its other servers for `max_staleness` seconds. `read_only` also opens
+    # files that cannot be written. ConfigError: the folder does not exist, or the path
+    # is a folder or a symbolic link; the database refuses access, or has no schema of
+    # vecall. StorageError: the file cannot be opened or written; the database cannot be
+    # reached. IncompatibleFileError: the file is another program's, or has a newer
+    # schema.
     if isinstance(path, str):
         with needing_psycopg():
             from vecall.store.postgres.storage import open_postgres
@@ -161,40 +145,24 @@ class CopyReport:
 
 
 def copy_storage(
-    source: Path | str,
-    target: Path | str,
+    source: Path | str,  # a file or the URL of a database; opened read-only
+    target: Path | str,  # a file, created if need be, or the URL of a database
     *,
-    app: str | None = None,
-    user: str | None = None,
-    replace: bool = False,
-    dry_run: bool = False,
-    progress: Callable[[CopyReport], None] = lambda _: None,
+    app: str | None = None,  # copy only this app
+    user: str | None = None,  # copy only this user
+    replace: bool = False,  # copy users again who have other rows in the target
+    dry_run: bool = False,  # write nothing
+    progress: Callable[[CopyReport], None] = lambda _: None,  # called after each user
 ) -> CopyReport:
-    """Copy all users of a storage, each in one transaction, and verify each.
-
-    A user's rows are read in one state and written in one transaction, then read back
-    and compared. A copy that was interrupted continues when it is called again: users
-    whose rows are equal are left alone. Services may use both storages meanwhile.
-
-    Memory: three times the rows of the largest user.
-
-    Args:
-        source: A file, or the URL of a database. It is opened read-only.
-        target: A file, which is created if it does not exist, or the URL of a database
-            with the schema.
-        app: Copy only this app.
-        user: Copy only this user.
-        replace: Delete and copy again users who have other rows in the target.
-        dry_run: Write nothing.
-        progress: Called after each user.
-
-    Raises:
-        ConfigError: The source does not exist, both are the same storage, or the source
-            is moving to another embedding model.
-        EmbeddingMismatchError: The target has vectors of another model.
-        CorruptFileError: A row of the source fails its checks.
-        StorageError: A user's rows in the target differ from those that were written.
-    """
+    """Copy all users of a storage, each in one transaction, and verify each."""
+    # A user's rows are read in one state and written in one transaction, then read back
+    # and compared. A copy that was interrupted continues when it is called again: users
+    # whose rows are equal are left alone. Services may use both storages meanwhile. It
+    # takes memory for three times the rows of the largest user. ConfigError: the source
+    # does not exist, both are the same storage, or the source is moving to another
+    # embedding model. EmbeddingMismatchError: the target has vectors of another model.
+    # CorruptFileError: a row of the source fails its checks. StorageError: what was
+    # read back differs.
     with closing(open_storage(source, "full", read_only=True)) as origin:
         with origin.read() as reads:
             facts = reads.identity_facts()

@@ -151,30 +151,15 @@ _SHARED_BYTE = 0x4000_0002  # SQLite locks it as long as a log of the file is op
 
 def keep_backups(
     path: Path,
-    folder: Path,
-    keep: int,
-    copy: Callable[[Path], object],
-    check: Callable[[Path], None],
+    folder: Path,  # one backup at a time is made in it
+    keep: int,  # how many are kept, the new one included; at least 1
+    copy: Callable[[Path], object],  # copies the file to a path
+    check: Callable[[Path], None],  # raises a `VecallError` unless a copy is whole
 ) -> tuple[Path, int]:
-    """Back up a file under a name with the time, and delete older backups of it.
-
-    A backup is named `<file>-<8 digits of the file's id>-<time>.db` once it is whole.
-    Only files with such a name and this id are deleted, and only after that.
-
-    Args:
-        path: The file.
-        folder: The folder of the backups. One backup at a time is made in it.
-        keep: How many backups are kept, the new one included; at least 1.
-        copy: Copies the file to a path.
-        check: Raises a `VecallError` unless a copy is whole.
-
-    Returns:
-        The backup, and the number of deleted ones.
-
-    Raises:
-        ConfigError: `keep` is less than 1.
-        VecallError: Of `copy` or `check`; the older backups are kept.
-    """
+    """Back up a file under a name with the time, and delete older backups of it."""
+    # A backup is named `<file>-<8 digits of the file's id>-<time>.db` once it is whole.
+    # Only files with such a name and this id are deleted, and only after that. Returned
+    # are the backup, and the number of deleted ones.
     if keep < 1:
         raise errors.ConfigError("keep: must be at least 1")
     filesystem.require_plain(path)
@@ -227,25 +212,11 @@ def _remove(path: Path) -> bool:
 def restore_backup(
     backup: Path, target: Path, check: Callable[[Path], None], *, replacing: bool
 ) -> Path | None:
-    """Put a copy of a backup in the place of a file, in one step.
-
-    The copy has a new id. Whoever opens the file finds the old or the new one.
-
-    Args:
-        backup: The backup. It does not change, and may be in use.
-        target: The file. No process may have it open.
-        check: Raises a `VecallError` unless a copy is whole.
-        replacing: Whether the file may exist. It is kept beside the new one.
-
-    Returns:
-        Where the file before is kept; None if there was none.
-
-    Raises:
-        ConfigError: There is no such backup; or the file exists, and is not to be
-            replaced; or both are the same.
-        BusyError: A process has the file open.
-        VecallError: Of `check`; nothing changed.
-    """
+    """Put a copy of a backup in the place of a file; return where that is kept."""
+    # The copy has a new id. Whoever opens the file finds the old or the new one, which
+    # no process may have open (BusyError). `check` raises a `VecallError` unless a copy
+    # is whole. ConfigError: there is no such backup; or the file exists, and is not to
+    # be replaced; or both are the same. After an error nothing has changed.
     if not backup.exists():
         raise errors.ConfigError("backup: there is no such file")
     target = filesystem.with_resolved_folder(target)

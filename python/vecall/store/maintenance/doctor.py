@@ -105,11 +105,7 @@ def clock_finding(name: str, checkpoint: ClockCheckpoint, advice: str = "") -> F
 
 
 def examine(path: Path) -> list[Finding]:
-    """Check a file, its folder and its snapshots; change nothing.
-
-    Raises:
-        ConfigError: The file does not exist.
-    """
+    """Check a file, its folder and its snapshots, if it exists; change nothing."""
     if not path.exists():
         raise ConfigError(f"{path}: there is no such file")
     findings = list(_environment_findings(path))
@@ -224,11 +220,8 @@ def _rows_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
 
 
 def repair(path: Path) -> list[str]:
-    """Quarantine damaged memories, recount users, tidy up; return the actions taken.
-
-    Raises:
-        CorruptFileError: Pages are damaged; `recover` saves the readable memories.
-    """
+    """Quarantine damaged memories, recount users, tidy up; return the actions taken."""
+    # CorruptFileError: pages are damaged; `recover` saves the readable memories.
     done = []
     with closing(Database(path, "full")) as database:
         with database.read_transaction() as connection:
@@ -278,14 +271,10 @@ def _set_aside(connection: sqlite3.Connection, rid: int) -> None:
 
 
 def file_facts(path: Path) -> dict[str, Any]:
-    """Return counts over a whole file, of this or an older schema; change nothing.
-
-    Raises:
-        ConfigError: The path is not a regular file.
-        IncompatibleFileError: The file is another program's, or has a newer schema.
-        CorruptFileError: The file is damaged.
-        StorageError: The file cannot be read.
-    """
+    """Return counts over a whole file, of this or an older schema; change nothing."""
+    # ConfigError: the path is not a regular file. IncompatibleFileError: the file is
+    # another program's, or has a newer schema. CorruptFileError, StorageError: it
+    # cannot be read.
     filesystem.require_plain(path)
     with storage_errors, closing(connect_to_read(path)) as connection:
         version = schema.check_origin(connection)

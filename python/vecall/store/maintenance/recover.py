@@ -42,15 +42,10 @@ class Salvage(NamedTuple):
 
 
 def recover(path: Path, target: Path) -> Salvage:
-    """Copy every memory that can be read and passes its checksum to a new file.
-
-    The damaged file does not change. Partitions with unreadable names go to the app
-    "vecall-recovered", with one user for each partition.
-
-    Raises:
-        ConfigError: The new file exists already.
-        CorruptFileError: The file has views or triggers, which must not run.
-    """
+    """Copy every memory that can be read and passes its checksum to a new file."""
+    # The damaged file does not change. Partitions with unreadable names go to the app
+    # "vecall-recovered", with one user for each partition. ConfigError: the new file
+    # exists. CorruptFileError: the file has views or triggers, which must not run.
     filesystem.require_new(target)
     with closing(connect_to_read(path)) as connection:
         with suppress(sqlite3.Error, ValueError):
@@ -221,22 +216,10 @@ _TIMES = (("hist", "expires_at"), ("trig", "due_at"), ("idem", "at"))
 
 
 def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
-    """Set a file's expiry clock to the wall clock.
-
-    No other process may use the file during the reset: it would continue with the old
-    time.
-
-    Args:
-        path: The file.
-        clock: The source of the time; default: the machine's clock.
-
-    Returns:
-        The actions taken; empty if the clocks differed by less than a second.
-
-    Raises:
-        CorruptFileError: What has a TTL fails its checksum; nothing changed.
-        BusyError: Timeout on the file lock; nothing changed.
-    """
+    """Set a file's expiry clock to the wall clock; return the actions taken."""
+    # No other process may use the file meanwhile: it would continue with the old time.
+    # Clocks that differ by less than a second are left. CorruptFileError: what has a
+    # TTL fails its checksum. BusyError: timeout on the file lock. Nothing changed then.
     with (
         closing(Database(path, "full", clock=clock)) as database,
         database.write_transaction() as connection,

@@ -66,19 +66,10 @@ class DatabaseUrl:
 
 
 def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
-    """Parse a URL.
-
-    Args:
-        url: "postgresql://user:password@host/database"; options of libpq, and
-            `schema`, `writers`, `readers`, `keeper_url`, `timeout` and `prepare`,
-            follow a question mark.
-            Several hosts are separated by commas. The one that accepts writes is
-            used, unless the URL has `target_session_attrs`.
-        default_schema: The schema of a URL that names none.
-
-    Raises:
-        ConfigError: The URL is malformed, or an option has a wrong value.
-    """
+    """Parse "postgresql://user:password@host/database?options"; or raise ConfigError."""
+    # The options are libpq's, and `schema` (else the default), `writers`, `readers`,
+    # `keeper_url`, `timeout` and `prepare`. Several hosts are separated by commas: the
+    # one that accepts writes is used, unless the URL has `target_session_attrs`.
     place, _, query = url.removesuffix("#").partition("?")
     place = f"postgresql://{place.partition('://')[2]}"
     given = [part for part in query.split("&") if part]
