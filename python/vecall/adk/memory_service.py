@@ -163,7 +163,6 @@ _OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
 """By its name in a URI: how its text is read, and which option it is, after a dot of a
 group of options."""
 
-
 _INLINE_EVENTS = 64  # reading them blocks the event loop for about a millisecond
 _FORGET_AT_ONCE = 256
 

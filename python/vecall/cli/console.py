@@ -109,7 +109,6 @@ def clean_output() -> Iterator[None]:
 # Errors of vecall never contain a path, because applications log them. The user of a
 # command typed the path, so the command adds it to the message.
 
-
 _OF_A_FILE = (
     errors.BusyError,
     errors.CorruptFileError,
@@ -170,7 +169,6 @@ def _error_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 # Terminal output of the commands: colours, widths, memories, tables, progress.
-
 
 _READABLE = 100  # columns of a text, on a wider terminal too
 _JOIN, _EMOJI = "\u200d", "\ufe0f"

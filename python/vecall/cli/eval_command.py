@@ -20,7 +20,6 @@ from vecall.ranking.calibration import Calibration
 
 # The tables that `vecall eval` prints. Shares are in percent, "-" is unknown.
 
-
 _NAMES = {"mrr": "MRR", "ndcg@10": "nDCG@10"}
 
 

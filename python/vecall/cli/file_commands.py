@@ -252,7 +252,6 @@ def _run_purge(options: argparse.Namespace) -> int:
 
 # `vecall copy`: copies a file or a database to another one.
 
-
 _FACTS = "users memories items bytes unchanged different hidden changed".split()
 
 

@@ -29,7 +29,6 @@ from vecall.validation import is_database_url
 
 _AT_ONCE = 1_000  # memories that are read together
 
-
 command = cli.Commands()
 
 
@@ -401,7 +400,6 @@ def _import_summarizer(name: str | None) -> SummaryProvider | None:
 
 
 # `vecall erase`: removes all data of a user, and the user's name.
-
 
 HIDDEN = "an app that a purge has hidden"
 """The label of an app that holds only tombstones of the user."""

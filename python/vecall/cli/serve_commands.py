@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 # `vecall token`.
 
-
 command = cli.Commands()
 command.add_group("token: manage tokens for the HTTP server")
 
@@ -422,7 +421,6 @@ def _mcp_server_command(options: argparse.Namespace) -> list[str]:
 
 
 # `vecall ui`: the page over a file, for the person at this machine.
-
 
 _WEB = ("http://", "https://")
 

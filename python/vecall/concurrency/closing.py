@@ -94,7 +94,6 @@ class ClosesBlocking(_ClosesInBlock):
 _log = logging.getLogger("vecall")
 _numbers = itertools.count()
 
-
 _open: weakref.WeakValueDictionary[int, ClosesOnExit] = weakref.WeakValueDictionary()
 
 

@@ -38,7 +38,6 @@ from vecall.errors import ClosedError, ReentrantCallError, VecallError
 # next caller deadlocks. The classes here acquire their locks in C code, which a handler
 # cannot interrupt.
 
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -14,7 +14,6 @@ from vecall.errors import EmbedderError
 
 # One lock per key. A lock exists only while a thread holds it or waits for it.
 
-
 Key = TypeVar("Key", bound=Hashable)
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 BINS = 10
 
-
 Pieces = Sequence[Collection[str]]
 """The pieces of a question's evidence. Any id of a piece is enough."""
 

@@ -12,7 +12,6 @@ from vecall.types import Filter, several
 
 # The trust tiers and their order.
 
-
 TRUST_TIERS = (
     "first-party",
     "third-party-private",

@@ -441,7 +441,6 @@ def require_mapping(text: object, place: str) -> dict[str, Any]:
 
 # The SQLite files of other programs.
 
-
 _EVENTS = "id app_name user_id session_id timestamp"
 _OF_MEMORY = f"{_EVENTS.removeprefix('id ')} event_id author content_json"
 

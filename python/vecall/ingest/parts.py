@@ -16,7 +16,6 @@ from vecall.prompts.render import without_recalled
 # Calls of memory tools are skipped: their results are stored memories, which may be
 # deleted meanwhile.
 
-
 Inner = Literal["thoughts", "calls", "system"]
 """What is stored only on request: parts of a turn, or messages that nobody said."""
 

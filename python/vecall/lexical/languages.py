@@ -234,7 +234,6 @@ TELLING = frozenset(
 """Stop words that identify a language other than English. Stop words outside this set
 also occur in English texts: the car, a hat, AI, the OS, Los Angeles, a todo."""
 
-
 _ELSEWHERE = frozenset(word for word, numbers in _OF_WORD.items() if 0 not in numbers)
 """Words that are stop words of another language but not of English."""
 

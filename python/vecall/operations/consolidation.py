@@ -252,7 +252,6 @@ def _unit_vectors(vectors: list[bytes]) -> NDArray[np.float32]:
 
 # The schedule and the options of automatic consolidation.
 
-
 Fold = Literal["sessions", "summaries", "facts"]
 
 SESSIONS: tuple[Fold, ...] = ("sessions",)

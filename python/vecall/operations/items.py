@@ -39,7 +39,6 @@ from vecall.validation import checked_bool
 
 # Makes items of the rows that a storage returned.
 
-
 _CURSOR = re.compile(r"(?:(-?\d(?:\.\d+)?(?:e-\d+)?):)?(\d{1,10})", re.ASCII)
 
 

@@ -35,7 +35,6 @@ from vecall.validation import check_name
 
 # Buffered turns: their JSON form, and the drafts made of them.
 
-
 _SAME = {
     "id": "event",
     "author": "author",

@@ -587,7 +587,6 @@ def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
 # A search returns `top_k` memories even if the last ones are hardly relevant. A
 # proposal to delete memories contains only those near the best match.
 
-
 SHARE_OF_WORDS = 0.8
 """Least query coverage of a selected memory, as a share of the best coverage."""
 

@@ -49,7 +49,6 @@ from vecall.validation import check_name, checked_bool
 # What a new statement may replace. Nothing is changed here: who decides names what a
 # memory `supersedes`.
 
-
 Key = tuple[str, str]
 
 MOST_COMPARED = 100

@@ -59,7 +59,6 @@ def shown_scores(memory: Recalled) -> dict[str, str]:
 # The nonce is derived from the memories and a secret: the same hits give the same text,
 # so a prompt cache holds, and the author of a memory cannot know the nonce.
 
-
 _PROCESS_SECRET = os.urandom(32)
 _NONCE_BYTES = 6
 _NONCE = re.compile(r"[A-Za-z0-9]{8,64}")
@@ -192,7 +191,6 @@ def _scores_text(scores: dict[str, str]) -> str:
 #
 # vecall never calls this by itself. Code that builds a prompt calls it, or `render`
 # with `max_tokens`.
-
 
 M = TypeVar("M", bound=MemoryEntry | ScoredMemory)
 Mandatory = Callable[[M], bool] | Collection[M]

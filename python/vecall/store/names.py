@@ -22,7 +22,6 @@ from vecall.store.values import require_counts
 # neither their text nor their user's name. Both keys are in the file: a reader of the
 # file who guesses a name, or all parts of an id, can verify the guess.
 
-
 HIDDEN_APP = ""
 """The app of users whose names are digests. Callers cannot use this name."""
 
@@ -246,7 +245,6 @@ def names_of_user(
 
 
 # Looks up the partition of an (app, user), and checks it by two indexes.
-
 
 _FIND = "SELECT id, seq, coalesce(head, 0) FROM part WHERE app = ? AND user = ?"
 

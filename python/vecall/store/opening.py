@@ -115,7 +115,6 @@ def public_url(url: str) -> str:
 
 # Copies a storage to another one, user by user.
 
-
 _AT_ONCE = 500  # names read in one transaction
 _SAME_TIME_S = 1.0  # of the two clocks; they are read one after the other
 

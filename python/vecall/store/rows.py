@@ -272,7 +272,6 @@ class Change:
 
 # Digests of overwritten revisions, which prevent ingest from undoing a correction.
 
-
 SHORT = 4  # hexadecimal digits of a digest after a purge
 
 COMPARED = (
@@ -305,7 +304,6 @@ def _compared_values_digest(values: Mapping[str, object]) -> str:
 
 
 # Values that the read operations of a storage return, besides rows.
-
 
 Version = tuple[int, int, int]
 """(part, seq, head): a partition's number, the number of its newest change, and random
@@ -553,7 +551,6 @@ def shifted(copied: PartitionCopy, shift: float) -> PartitionCopy:
 # So only a process that can write the storage can make a valid snapshot. Every snapshot
 # has a new nonce, which is recorded after the snapshot is in place. So a storage that
 # was replaced by a backup has no record of the snapshots that were made later.
-
 
 NONCE_BYTES = 8
 _DIGEST_BYTES = 16

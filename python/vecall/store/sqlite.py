@@ -100,7 +100,6 @@ def run_in_savepoint(
 # and a hundred writes cost one sync. Users take turns, and a large write has a
 # transaction of its own, so that a user with many of them delays another by one or two.
 
-
 _log = logging.getLogger("vecall")
 
 _GROUP = 256  # writes in one transaction

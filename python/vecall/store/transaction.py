@@ -77,7 +77,6 @@ class PartitionEntry(NamedTuple):
 
 Statement = tuple[str, Sequence[Any]]  # the text of a statement, and its values
 
-
 LoggedChange = tuple[int, int, int, str]  # (part, seq, rid, op): a change for the log
 
 
@@ -199,7 +198,6 @@ def above_floor(rights: Rights) -> str:
 # sqlite3 releases the GIL in every call. Next to a busy thread, it takes a switch
 # interval of 5 ms to get the GIL back. So vecall writes a session of a hundred turns
 # with a handful of statements instead of hundreds.
-
 
 _VARIABLES = 900  # per statement; every SQLite allows 999
 

@@ -233,7 +233,6 @@ def old_spellings(
 # these which null of the value it is, from 0, its number of pieces, and whether they
 # are escaped. A piece is a row of its own, under a namespace that no caller can name.
 
-
 PIECES = "\x1f"  # the stored text of the pieces' namespace: one label, which is empty
 
 LARGE = 65_536  # characters up to which a value is one text, about
@@ -396,7 +395,6 @@ def parsed_value(text: str, pieces: Sequence[str]) -> Any:
 # A namespace is a sequence of labels. It is stored as one text in which a unit
 # separator (U+001F) ends each label, so a namespace and all below it are one range of
 # texts in code point order.
-
 
 _END, _AFTER_END = "\x1f", "\x20"
 _ESCAPES = (("\x1e", "\x1e0"), ("\x1f", "\x1e1"))

@@ -158,7 +158,6 @@ def _one_line(text: str) -> str:
 
 # Parses a model's answer: JSON objects inside any text, or else the whole text.
 
-
 _START = re.compile(r"[\[{]")
 _DECODER = json.JSONDecoder(strict=False)  # models write line breaks inside strings
 _MOST_MISSES = 100  # limits the time that a hostile answer takes

@@ -39,7 +39,6 @@ from vecall.validation import check_filter, check_name, checked_owner
 # Every memory service has `add_session_to_memory` and `search_memory`. A tool that
 # needs another method checks for it, and raises a typed error if the service lacks it.
 
-
 _NAMES = ("id", "author", "session_id", "event_id", "kind", "source", "trust")
 
 

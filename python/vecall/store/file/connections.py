@@ -202,7 +202,6 @@ _STEPS_WATCHED = 200_000  # of SQLite's machine: some milliseconds
 _CACHE_KIB = 1_000  # of pages, a connection; the engine is the cache
 BUSY_TIMEOUT_MS = 5_000  # a second line; the file lock separates writers
 
-
 Connection = sqlite3.Connection
 
 

@@ -35,7 +35,6 @@ from vecall.system import at_fork
 
 # Stores the expiry clock of a file for the next process that opens it.
 
-
 _EVERY_S = 1.0  # at most; a page of the log each
 
 
@@ -398,7 +397,6 @@ class Database:
 # those of a connection that the child opened itself. Closing all connections clears the
 # table. Parent and child reconnect when necessary.
 
-
 _PATIENCE_S = 5.0
 _opened: weakref.WeakSet[Database] = weakref.WeakSet()
 _frozen: list[Database] = []
@@ -434,7 +432,6 @@ at_fork(
 # coordinate its connections. If a WAL and its index exist, SQLite reads them as they
 # are. If there is no WAL, SQLite reads the file as "immutable". Other processes may
 # still change it, so a read is refused if the file changed meanwhile.
-
 
 _TRIES = 10
 _State = tuple[int, ...] | None

@@ -126,7 +126,6 @@ def create_private(path: Path) -> None:
 # `<file>.reserve` holds zeros of that size and 1 MiB more. It is released when a
 # deletion needs space, and filled again as far as the disk has room.
 
-
 _STEP = 1024 * 1024
 # SQLite writes the WAL into the file after a commit that leaves 1,000 pages in it.
 _LONGEST_WAL = 1_000 * 4_120
@@ -197,7 +196,6 @@ class Reserve:
 # POSIX locks belong to the process, and closing *any* descriptor of the lock file drops
 # them. So a process has one `FileLock` per lock file, and nothing else may open the
 # file.
-
 
 _GATE, _HEAD = 0, 1
 _SHORT_S = 0.0001  # shortest pause between attempts of the head of the queue
@@ -319,7 +317,6 @@ system.at_fork(after_in_child=_forget_gates_of_parent)
 #
 # `<file>.snap/<partition>.vs` holds the engine's state of a large partition, which
 # loads faster than rows. It is a cache: the folder may be deleted at any time.
-
 
 MAGIC = b"vecallS1"
 _SECTIONS = 24

@@ -142,7 +142,6 @@ def _require_room(folder: Path, size: int) -> None:
 
 # Keeps the newest backups of a file, and puts a backup in the place of a file.
 
-
 _PASSING = ".new"
 _LOGS = ("-wal", "-shm", "-journal")
 _BESIDE = (*_LOGS, ".lock", ".reserve")

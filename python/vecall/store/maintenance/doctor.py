@@ -38,7 +38,6 @@ _LONGEST_S = 3_600.0  # timeout of an examination; many GB take minutes
 _STEPS_AT_ONCE = 100_000  # steps of SQLite's virtual machine: a few milliseconds
 _REMEDY = "--repair sets them aside"
 
-
 Level = Literal["ok", "note", "warning", "error"]
 
 
@@ -320,7 +319,6 @@ _WITH_COUNTERS = 7  # the first schema with counters
 # A name is not found in a longer name: "user1" is not in "user10". What a file holds is
 # read as rows, so that values are told apart. What it no longer holds, but has not
 # overwritten, is searched as bytes: free pages and the unused bytes of other pages.
-
 
 _NUMBER_OF_USER = {"part": ("id", "id"), "vec_next": ("rid", "(rid >> 32)")}
 """The column that says it, and how, in tables without a column `part`."""

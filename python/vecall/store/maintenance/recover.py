@@ -211,7 +211,6 @@ def _write_lines(
 # clock, so each TTL keeps its remaining seconds. A `valid_until` is a date and does not
 # change.
 
-
 _TIMES = (("hist", "expires_at"), ("trig", "due_at"), ("idem", "at"))
 
 

@@ -224,7 +224,6 @@ class PostgresClaims:
 
 # Begins a transaction that reads all users, for the tools of a database.
 
-
 _LONGEST = "1h"  # a statement
 
 
@@ -255,7 +254,6 @@ def reading_all_users(url: DatabaseUrl) -> Iterator[PostgresTransaction]:
 # expire, come from the primary's clock, so that servers agree. The distance between
 # that clock and this machine's steady one is measured when a database is opened and
 # once a minute.
-
 
 _log = logging.getLogger("vecall")
 
@@ -378,7 +376,6 @@ class ClockFollower:
 
 # The statement that asks for versions of partitions, on a connection of its own.
 
-
 Names = tuple[str, str]
 
 _OF_THE_TIME = 0.25  # of the URL's `timeout`: a check is a small part of a call
@@ -442,7 +439,6 @@ class VersionStatement:
 
 
 # Asks the database for versions of partitions: one statement for all who wait.
-
 
 _Waiting = tuple[Names, "Future[Version | None]"]
 _MOST = 1_000  # versions in one statement

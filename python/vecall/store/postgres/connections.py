@@ -39,7 +39,6 @@ from vecall.telemetry import warn_caller
 
 # A connection whose waits end, also if the server acknowledges and never answers.
 
-
 _Result = TypeVar("_Result")
 _MOST_AGE_S = 1_800.0
 
@@ -115,7 +114,6 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
 
 
 # Opens connections with vecall's settings, directly or through a pooler.
-
 
 _SETTINGS = {
     "keepalives_idle": 10,

@@ -306,7 +306,6 @@ def _bloat_findings(
 
 # Maintenance of a database, as far as it is vecall's and not the server's.
 
-
 _REMEDY = (
     "deleted rows stay in the files of the server until autovacuum, or VACUUM by an "
     "administrator, removes them"

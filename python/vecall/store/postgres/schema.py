@@ -23,7 +23,6 @@ from vecall.store.postgres.url import DatabaseUrl, database_errors
 # Row-level security does not apply to superusers, to roles with BYPASSRLS, and, unless
 # it is forced, to the owner of a table.
 
-
 Connection = psycopg.Connection[Any]
 
 SHARED = ("meta", "model")  # tables without data of users

@@ -97,7 +97,6 @@ class SharedReads(PostgresReads):
 
 # Snapshots in an unlogged table that all servers share.
 
-
 _PIECE_BYTES = 4 << 20
 
 
@@ -431,7 +430,6 @@ def _save_sometimes(save: Callable[[], Callable[..., None] | None]) -> None:
 
 
 # Finds and forgets the names of a user in a database, for `vecall erase`.
-
 
 _COLUMNS = """
 SELECT c.relname, a.attname, t.typcategory = 'S' OR t.typname IN ('json', 'jsonb')

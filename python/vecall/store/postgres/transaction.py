@@ -35,7 +35,6 @@ from vecall.store.transaction import (
 #
 # `store/transaction.py` says what that SQL may contain. Each text is translated once.
 
-
 _NAMED = re.compile(r"(?<![:\w]):([a-z_]+)")
 _LENGTH_OF_BLOB = re.compile(r"length\(CAST\((\w+) AS BLOB\)\)")
 _CHARS = re.compile(r"\bchar\(([0-9, ]+)\)")
@@ -148,7 +147,6 @@ def _larger_and_smaller(sql: str) -> str:
 # takes longer than the server takes to insert the rows. A value that all rows have is
 # sent once: an array takes psycopg ten times as long as a value. COPY is no choice:
 # row-level security refuses it.
-
 
 MAX_ROWS = 2_000  # rows of one statement, which the client holds as one message
 

@@ -66,7 +66,7 @@ class DatabaseUrl:
 
 
 def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
-    """Parse "postgresql://user:password@host/database?options"; or raise ConfigError."""
+    """Parse "postgresql://user:password@host/database?options"; else a ConfigError."""
     # The options are libpq's, and `schema` (else the default), `writers`, `readers`,
     # `keeper_url`, `timeout` and `prepare`. Several hosts are separated by commas: the
     # one that accepts writes is used, unless the URL has `target_session_attrs`.
@@ -169,7 +169,6 @@ def _connection_count(options: dict[str, str], name: str) -> int:
 # belongs to a session is then lost, or is found by others: its settings, and its
 # prepared statements, unless the pooler gives them names of its own (pgbouncer 1.21 or
 # later with `max_prepared_statements`).
-
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

@@ -259,7 +259,6 @@ class Writers:
 
 # One attempt to commit a job, and the outcome if the connection was lost meanwhile.
 
-
 _OF_THE_TIME = 0.5  # of the URL's `timeout`, to learn the outcome
 _OUTCOME_PAUSE_S = 0.2
 

@@ -171,7 +171,6 @@ def _passing_row_numbers(
 
 # The history of memories: overwritten revisions, and replacements.
 
-
 _ALIVE = "coalesce(expires_at, 9e99) > ?"
 
 
@@ -316,7 +315,6 @@ _FIRST = chr(2)  # the least name of an app that callers may use
 # If it is not exact, the memories are read.
 #
 # A database of schema 2 has no counters. There the same figures are counted.
-
 
 _SUMS = ("live", "bytes", "n", "aged", "held", "bare", "ses", "docs", "gone")
 _OF_MEMORIES = f"""

@@ -26,7 +26,6 @@ from vecall.store.writes.sessions import LAST_POSITION, Positions, mark_turns_do
 
 # Idempotency keys: a repeated call is executed once.
 
-
 _DROPPED = b""  # a purge leaves no digest of the call
 _LIFETIME_S = 30 * 86_400.0
 _OF_KEY = "SELECT hash, ids FROM idem WHERE part = ? AND key = ?"
@@ -141,7 +140,6 @@ def _drafts_hash(drafts: Sequence[Draft]) -> bytes:
 
 
 # Upserts the memories of a call.
-
 
 _ID, _IS_ORDERED = attrgetter("id"), attrgetter("ordered")
 _ROW_BYTES = 500  # of a row besides its text and vector, with indexes and log
@@ -498,7 +496,6 @@ def _returning_turns(
 
 
 # Looks up drafts in the file before they are embedded.
-
 
 _AT_ONCE = 400  # texts per statement, two values each
 _LOOKED_AT = 8  # rows of the same text, newest first, of any author

@@ -27,7 +27,6 @@ from vecall.types import Filter
 
 # Proposals to delete memories, which take effect when confirmed.
 
-
 LASTS_S = 600.0  # TTL of a proposal, in seconds
 
 _PREFIX = "\0forget:"  # no idempotency key of a caller has a NUL
@@ -435,7 +434,6 @@ def _delete_expired_revisions(partition: partition_writer.PartitionWriter) -> No
 #
 # Tombstones stay effective. The next write for a user restores hidden names, see
 # `PartitionWriter`.
-
 
 _RECOGNISED = ("tomb", "told", "idem")  # tables whose ids a later call may repeat
 _AT_ONCE = 500  # rows

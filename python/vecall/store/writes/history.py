@@ -22,7 +22,6 @@ from vecall.store.writes.quota import UserQuota, evict
 
 # Archives memories, restores them, and releases quarantined ones.
 
-
 _ROW_BYTES = 200  # of a state change, with its log entry
 
 
@@ -442,7 +441,6 @@ def shorten_digests(connection: Transaction) -> None:
 
 
 # Leaves out the drafts of a call that are not stored.
-
 
 Away = Literal["deleted", "expired", "evicted", "taken"]  # why a draft is not stored
 

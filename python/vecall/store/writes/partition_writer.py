@@ -32,7 +32,6 @@ _LOGGED_SHARE = 2  # one change is logged per so many live memories, for snapsho
 _MAX_SEQ = (1 << _ROW_BITS) - 1
 _CHANGE_BYTES = 200  # of a changed row, with its log entry
 
-
 NEXT_VECTORS = (
     "SELECT (SELECT id FROM model WHERE state = 'migrating'), "
     "EXISTS (SELECT 1 FROM vec_next)"
@@ -225,7 +224,6 @@ class MemoriesJob(UserJob):
 
 # Finds the passages of turns whose texts were too long for one memory.
 
-
 _AT_ONCE = 400  # turns per statement, two values each
 _FIND = (
     "SELECT mem.id FROM given CROSS JOIN mem "
@@ -253,13 +251,11 @@ def passages_among(waiting: Iterable[str], ids: Collection[str]) -> list[str]:
 
 # Changes the state of memories: archives, supersedes and restores them.
 
-
 State = Literal["live", "archived", "quarantined"]
 
 Reason = Literal["superseded", "merged", "folded", "lapsed", "archived"]
 """Why a memory was archived: a newer one contradicts, duplicates or summarizes it; its
 `valid_until` passed; or a caller archived it."""
-
 
 _CHANGEABLE = (
     "pos uses last_used valid_until supersedes updated_at importance expires_at"
@@ -396,7 +392,6 @@ def rows_to_fold(
 #
 # The counts are a row of `trig` without a session. They are computed when first needed
 # and updated by each change. So the cost of a quota does not grow with the buffer.
-
 
 _ROW = "part = ? AND session = '' AND kind = 'waits'"
 

@@ -32,7 +32,6 @@ from vecall.store.writes.delete import (
 # So once enough unimportant memories are found, all memories with at least a certain
 # prior and below a certain age are more important. SQL excludes them.
 
-
 _IN_A_SLICE = 500  # rows that are weighed: half a millisecond at most
 _LEVELS = 3  # of priors, each with its own age limit, besides one that has none
 _DAYS = 4_000_000  # more than from the year 1 to the year 9999
@@ -280,7 +279,6 @@ def _order_of_eviction(
 
 
 # Counts the uses of memories.
-
 
 _MOST_USES = 2**31 - 1  # also the limit of an import
 _MARK_USED = (

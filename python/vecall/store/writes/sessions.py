@@ -24,7 +24,6 @@ from vecall.store.writes.quota import UserQuota, evict
 
 # Buffers the turns of observed sessions until they become memories.
 
-
 _ROW_BYTES = 200
 _MOST_DOUBLINGS = 64
 _WAITS = "part = ? AND session = ? AND event IS NOT NULL"
@@ -244,7 +243,6 @@ def next_due(connection: transaction.Transaction) -> float | None:
 
 # The scheduled consolidation runs once for all processes.
 
-
 _LAST_RUN = "consolidated_at"  # in meta
 
 
@@ -333,11 +331,9 @@ def as_stored(number: float) -> float:
 # between theirs, so no other turn has to be rewritten. If positions become too close,
 # the turns around are spread out.
 
-
 _LEAST = 2.0**-20  # minimum distance; a float64 near 2^32 is more precise
 _SPREAD = 2.0**-8  # minimum distance after spreading
 _AROUND = 32  # turns on each side in the first attempt to spread
-
 
 _Run = tuple[str | None, list[str], str | None]
 """New turns in a row, with the positioned turn before and the one after them."""

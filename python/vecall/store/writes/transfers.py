@@ -27,7 +27,6 @@ from vecall.store.writes.sessions import seen_turn_ids_of_partition
 # are valid only within one file (rows, partitions, sequences), so exporting an imported
 # file gives the same export.
 
-
 FORMAT = 1  # the version of the format, in the header
 
 EXPORTED_TABLES = {
@@ -164,7 +163,6 @@ def _text(data: bytes) -> str:
 
 # Reads all rows of a user, for a copy in another storage.
 
-
 _LOW_BITS = 0xFFFFFFFF
 _WIDTH = len(Row._fields)
 _NAMES = "SELECT id, app, user, seq, live, bytes, created_at, item FROM part"
@@ -210,7 +208,6 @@ def read_partition(
 
 
 # Writes exported lines of one partition.
-
 
 _ONLY_IF = {
     "replaced": (
@@ -490,7 +487,6 @@ class CopyPartition(partition_writer.UserJob):
 
 
 # Gives an empty storage the identity of another one.
-
 
 IDENTITY = ("uuid", "secret")
 """Facts of `meta`: the seed of the engines, and the key that hides names."""
