@@ -338,20 +338,31 @@ class Found:
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import did, up to now or up to an error."""
+    """What an import did, up to now or up to an error.
 
-    formats: Counter[str] = field(default_factory=Counter)  # files of each format
-    records: int = 0  # how many were read: lines, messages, rows, passages
-    memories: int = 0  # how many are stored now that are of these records
-    new: int = 0  # how many of them were not stored before
-    items: int = 0  # how many of a store were written
-    left_out: Counter[str] = field(default_factory=Counter)  # records by reason
-    # How many values of records are not stored, by the name of the field.
+    Attributes:
+        formats: How many files had each format.
+        records: How many records were read: lines, messages, rows, passages.
+        memories: How many memories are stored now that are of these records.
+        new: How many of them were not stored before.
+        items: How many items of a store were written.
+        left_out: How many records are not stored, by reason.
+        fields: How many values of records are not stored, by the name of the field.
+        examples: Places and reasons of the first records with an invalid field.
+        kinds: What a dry run found: "turn", "memory" and "item".
+        seconds: How long it took.
+    """
+
+    formats: Counter[str] = field(default_factory=Counter)
+    records: int = 0
+    memories: int = 0
+    new: int = 0
+    items: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
     fields: Counter[str] = field(default_factory=Counter)
-    # Places and reasons of the first records with an invalid field.
     examples: list[str] = field(default_factory=list)
-    kinds: dict[str, Found] = field(default_factory=dict)  # "turn", "memory" and "item"
-    seconds: float = 0.0  # how long it took
+    kinds: dict[str, Found] = field(default_factory=dict)
+    seconds: float = 0.0
 
     @property
     def known(self) -> int:
