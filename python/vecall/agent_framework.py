@@ -243,8 +243,7 @@ class VecallHistoryProvider(HistoryProvider):
     ) -> list[Message]:
         """Return the stored messages of a session, in order."""
         del state, kwargs  # for providers of other kinds
-        log = self._log_of(session_id)
-        messages = await read_as(log, _messages_of)
+        messages = await read_as(self._log_of(session_id), _messages_of)
         if not self.skip_excluded:
             return messages
         return [m for m in messages if not m.additional_properties.get("_excluded")]
@@ -281,8 +280,7 @@ class VecallHistoryProvider(HistoryProvider):
 
     async def clear(self, session_id: str | None) -> None:
         """Delete the messages of a session."""
-        log = self._log_of(session_id)
-        await run_async(log.clear())
+        await run_async(self._log_of(session_id).clear())
 
     def _log_of(self, session_id: str | None) -> ItemLog:
         place: tuple[str, ...] = (_PLACE, self.source_id)

@@ -405,8 +405,7 @@ class VecallStorage(LazyItems):
 
     def _items_below(self, scope: str | None) -> list[Item]:
         """Return all records in a scope and below it."""
-        space = (*RECORDS, *labels_of(scope))
-        return self._items.find_all(space)
+        return self._items.find_all((*RECORDS, *labels_of(scope)))
 
     def _records_of_items(self, items: Sequence[Item]) -> list[MemoryRecord]:
         touched: list[Item | None] = []

@@ -202,8 +202,7 @@ class VecallVectorStore(VectorStore):
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents that exist of some ids."""
-        places = [(self._namespace, key) for key in ids]
-        found = self._items.get(places)
+        found = self._items.get([(self._namespace, key) for key in ids])
         return [_document_of_item(item) for item in found if item is not None]
 
     def similarity_search(

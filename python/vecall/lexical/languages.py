@@ -205,8 +205,7 @@ def elided_words(folded: str) -> list[tuple[str, tuple[str, ...]]]:
     # English names such as D'Angelo count too.
     if not _MAY_BE_ELIDED.search(folded):
         return []
-    found = _ELIDED.findall(folded)
-    return [(prefix, ELIDING_LANGUAGES[prefix]) for prefix in found]
+    return [(each, ELIDING_LANGUAGES[each]) for each in _ELIDED.findall(folded)]
 
 
 def joined_words(folded: str) -> list[str]:

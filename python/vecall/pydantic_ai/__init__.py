@@ -140,8 +140,7 @@ class VecallMemory(AbstractCapability[Any]):
             return await handler()
         except (Exception, asyncio.CancelledError):
             if ctx.run_id not in self._finished:
-                text = _text_of(ctx.prompt)
-                await self._remember_turns(ctx, [("user", text)])
+                await self._remember_turns(ctx, [("user", _text_of(ctx.prompt))])
             raise
         finally:
             self._finished.discard(ctx.run_id)

@@ -309,8 +309,7 @@ class VecallMemoryStore:
         if zlib.crc32(_receipt_of(operation)[1].encode()) % _PRUNE_ONE_IN:
             return
         old = await self._items.find(_RECEIPTS, limit=_PRUNED, offset=_MOST_RECEIPTS)
-        drops = [Drop(item.namespace, item.key) for item in old]
-        await self._items.write(drops)
+        await self._items.write([Drop(item.namespace, item.key) for item in old])
 
     async def _starting_with(self, prefix: str) -> dict[str, Item]:
         """Return the files whose path starts with a prefix, in the order of writes."""
