@@ -105,7 +105,7 @@ def fit(examples: Sequence[Example]) -> QueryMap:
     """Fit a map on questions whose answers are known."""
     # The loss is the cross-entropy of a softmax over the cosines of a question and all
     # of its user's memories (InfoNCE; van den Oord et al., 2018), plus a penalty on the
-    # distance to the identity. Adam (Kingma and Ba, 2015) minimises it, starting there.
+    # distance to the identity. Adam (Kingma and Ba, 2015) minimises it from there on.
     sets = [_Normal.of(example) for example in examples if len(example.questions)]
     count = sum(len(example.questions) for example in sets)
     if not count:

@@ -397,7 +397,8 @@ def _failed_conditions(memory: MemoryEntry, filter_: Filter) -> list[str]:
 def _passing_memories(
     memories: Iterable[MemoryEntry], filter_: Filter, most: int | None
 ) -> list[MemoryEntry]:
-    """Return those that pass a filter, by `most` comparisons (LimitExceededError)."""
+    """Return the memories that pass a filter."""
+    # LimitExceededError: it takes more than `most` comparisons of metadata.
     test = None if filter_.metadata is None else scan_of(filter_.metadata, most)
     return [
         memory

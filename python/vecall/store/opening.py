@@ -36,7 +36,8 @@ def open_storage(
     # is a folder or a symbolic link; the database refuses access, or has no schema of
     # vecall. StorageError: the file cannot be opened or written; the database cannot be
     # reached. IncompatibleFileError: the file is another program's, or has a newer
-    # schema.
+    # schema. CorruptFileError: it is damaged. NetworkFilesystemError: it is on a
+    # network file system. ImportError: the packages for databases are missing.
     if isinstance(path, str):
         with needing_psycopg():
             from vecall.store.postgres.storage import open_postgres

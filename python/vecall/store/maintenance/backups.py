@@ -211,11 +211,12 @@ def _remove(path: Path) -> bool:
 def restore_backup(
     backup: Path, target: Path, check: Callable[[Path], None], *, replacing: bool
 ) -> Path | None:
-    """Put a copy of a backup in the place of a file; return where that is kept."""
-    # The copy has a new id. Whoever opens the file finds the old or the new one, which
-    # no process may have open (BusyError). `check` raises a `VecallError` unless a copy
-    # is whole. ConfigError: there is no such backup; or the file exists, and is not to
-    # be replaced; or both are the same. After an error nothing has changed.
+    """Put a copy of a backup in the place of a file, in one step."""
+    # Returned is where the file before is kept; None if there was none. The copy has a
+    # new id. Whoever opens the file finds the old or the new one; no process may have
+    # it open (BusyError). `check` raises a `VecallError` unless a copy is whole.
+    # ConfigError: there is no such backup; or the file exists, and is not to be
+    # replaced; or both are the same. After an error nothing has changed.
     if not backup.exists():
         raise errors.ConfigError("backup: there is no such file")
     target = filesystem.with_resolved_folder(target)

@@ -104,7 +104,7 @@ def clock_finding(name: str, checkpoint: ClockCheckpoint, advice: str = "") -> F
 
 
 def examine(path: Path) -> list[Finding]:
-    """Check a file, its folder and its snapshots, if it exists; change nothing."""
+    """Check a file, which must exist, its folder and its snapshots; change nothing."""
     if not path.exists():
         raise ConfigError(f"{path}: there is no such file")
     findings = list(_environment_findings(path))
