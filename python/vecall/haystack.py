@@ -74,10 +74,8 @@ _LOGIC = {"operator", "conditions"}
 
 
 def check_filters(filters: object) -> None:
-    """Check that filters are comparisons and logic conditions.
-
-    Haystack checks operators and values.
-    """
+    """Check that filters are comparisons and logic conditions."""
+    # Haystack checks operators and values.
     keys = set(filters) if isinstance(filters, Mapping) else set()
     if not ({"field", "operator", "value"} <= keys or keys >= _LOGIC):
         raise FilterError(
@@ -92,11 +90,9 @@ def check_filters(filters: object) -> None:
 
 
 def where_of(filters: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return conditions for `Items.find` that every match meets, or None.
-
-    They have the comparisons with texts that are no dates. Haystack's own function
-    decides the rest.
-    """
+    """Return conditions for `Items.find` that every match meets, or None."""
+    # They have the comparisons with texts that are no dates. Haystack's own function
+    # decides the rest.
     if "field" in filters:
         return _text_condition(filters["field"], filters["operator"], filters["value"])
     parts = [where_of(each) for each in filters["conditions"]]

@@ -271,10 +271,8 @@ class ManyValuesError(Exception):
 
 
 def stored_key(key: Any) -> Any:
-    """Return the key of the item: a key that is empty or has NUL as JSON.
-
-    Also one with a lone surrogate, or that looks like the JSON of another key.
-    """
+    """Return the key of the item: a key that is empty or has NUL as JSON."""
+    # Also one with a lone surrogate, or that looks like the JSON of another key.
     if type(key) is str and key and key.isprintable():
         return key  # most keys
     if not isinstance(key, str):
@@ -297,10 +295,8 @@ def shown_key(key: str) -> str:
 
 
 def with_times_as_texts(value: Any, most: float = _MOST) -> Any:
-    """Return a value with dates, times and UUIDs as texts; itself if it has none.
-
-    It looks at so many values inside. What else JSON does not have stays.
-    """
+    """Return a value with dates, times and UUIDs as texts; itself if it has none."""
+    # It looks at so many values inside. What else JSON does not have stays.
     try:
         return _TimesAsTexts(most).of(value)
     except RecursionError:

@@ -66,10 +66,9 @@ def matches(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:
 
 
 def where_of(filters: MetadataFilters | None) -> dict[str, Any] | None:
-    """Return conditions for `Items.find` that every match meets.
-
-    They have the exact comparisons with texts of an "and"; `matches` decides the rest.
-    """
+    """Return conditions for `Items.find` that every match meets."""
+    # They have the exact comparisons with texts of an "and"; `matches` decides the
+    # rest.
     if filters is None or filters.condition not in {None, FilterCondition.AND}:
         return None
     parts = [

@@ -59,10 +59,8 @@ _ENDS = (("\n\n",), ("\n",), (". ", "! ", "? ", "\u3002"), (" ", "\t", ",", ";")
 
 
 def text_of(artifact: types.Part, name: str) -> str | None:
-    """Return the text of an artifact; None for a type that vecall does not read.
-
-    Bytes that cannot be decoded become U+FFFD; more than a third of it gives None.
-    """
+    """Return the text of an artifact; None for a type that vecall does not read."""
+    # Bytes that cannot be decoded become U+FFFD; more than a third of it gives None.
     if artifact.text is not None:
         return artifact.text
     blob = artifact.inline_data

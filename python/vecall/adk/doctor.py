@@ -53,11 +53,9 @@ _OWN_TOOLS = {*adk.__all__} - set(
 
 
 def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
-    """Check a folder of agents for `adk web` and `adk api_server`, and its URI.
-
-    Changes nothing, runs no code of the agents, and creates no file. Level "error": the
-    server will not use this memory service.
-    """
+    """Check a folder of agents for `adk web` and `adk api_server`, and its URI."""
+    # Changes nothing, runs no code of the agents, and creates no file. Level "error":
+    # the server will not use this memory service.
     folder = folder.resolve()
     if not folder.is_dir():
         raise ConfigError(f"{folder}: there is no such folder")
@@ -301,11 +299,9 @@ def _error_line(error: Exception) -> str:
 
 
 def names_in(path: Path) -> set[str]:
-    """Return the full names that a file imports or uses.
-
-    `from vecall.adk import load_memory as lm` gives "vecall.adk.load_memory", and so
-    does `import vecall.adk` with `vecall.adk.load_memory`.
-    """
+    """Return the full names that a file imports or uses."""
+    # `from vecall.adk import load_memory as lm` gives "vecall.adk.load_memory", and so
+    # does `import vecall.adk` with `vecall.adk.load_memory`.
     tree = ast.parse(path.read_bytes())
     full = {}
     for node in ast.walk(tree):

@@ -64,11 +64,9 @@ def is_ours(uri: str) -> bool:
 def parse_uri(
     uri: str, agents_dir: str | Path | None = None
 ) -> tuple[str | Path, dict[str, Any]]:
-    """Return a file, ":memory:" or the URL of a database; and options of a service.
-
-    A relative path is one of `agents_dir`, or else of the current folder. In the URI of
-    a database, options that are not those of a service belong to the database.
-    """
+    """Return a file, ":memory:" or the URL of a database; and options of a service."""
+    # A relative path is one of `agents_dir`, or else of the current folder. In the URI
+    # of a database, options that are not those of a service belong to the database.
     try:
         parts = urlsplit(uri)
         options = parse_qsl(

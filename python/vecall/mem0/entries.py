@@ -130,11 +130,9 @@ class Message:
 
 
 def messages_of(given: object) -> list[Message]:
-    """Return the messages of a text, a message or a list of messages.
-
-    Messages without text and those of a system or a tool are left out. Of a content in
-    parts the texts count.
-    """
+    """Return the messages of a text, a message or a list of messages."""
+    # Messages without text and those of a system or a tool are left out. Of a content
+    # in parts the texts count.
     if isinstance(given, str):
         return [Message("user", given)]
     listed = [given] if isinstance(given, Mapping) else given

@@ -58,11 +58,9 @@ Cost = Callable[[Piece], int]
 def cut_to_fit(
     memories: Sequence[MemoryEntry], query: str, most: int, cost: Cost
 ) -> list[Piece]:
-    """Cut the longest texts until all memories together fit a number of tokens.
-
-    All texts longer than some length are cut to it, around the query's words. No text
-    is cut below about 48 tokens; the caller drops what does not fit.
-    """
+    """Cut the longest texts until all memories together fit a number of tokens."""
+    # All texts longer than some length are cut to it, around the query's words. No text
+    # is cut below about 48 tokens; the caller drops what does not fit.
     pieces = pieces_of(memories) if query else [Piece(cleaned(m)) for m in memories]
     costs = [cost(piece) for piece in pieces]
     if sum(costs) <= most:

@@ -270,10 +270,8 @@ def _copy_json_value(value: object, depth: int) -> object:
 
 
 def unit_vector(embedding: object) -> NDArray[np.float32]:
-    """Return an embedding as a new float32 vector of norm 1.
-
-    Scaling uses float64, so length and magnitude do not affect the direction.
-    """
+    """Return an embedding as a new float32 vector of norm 1."""
+    # Scaling uses float64, so length and magnitude do not affect the direction.
     try:
         given = np.asarray(embedding)
         if given.dtype.kind not in "fiu" or given.ndim != 1:
