@@ -342,6 +342,17 @@ def embedded_text(author: str | None, text: str) -> str:
 # Embeds, in the background, memories that were stored without an embedder.
 
 
+def move_vectors(
+    storage: store.Storage, is_stopped: Callable[[], bool] = lambda: False
+) -> None:
+    """Move the vectors that a model migration has left in `vec_next`."""
+    while not is_stopped():
+        with storage.read() as reads:
+            if not reads.unmoved_vectors():
+                return
+        storage.submit(store.MoveVectors()).result()
+
+
 class Backfill:
     """One pass over the rows without vectors, on its own thread.
 
@@ -408,12 +419,7 @@ class Backfill:
             return  # the rows stay searchable by words
 
     def _move_migrated_vectors(self) -> None:
-        """Move the vectors that a model migration has left in `vec_next`."""
-        while not self._stopping.is_set():
-            with self._storage.read() as reads:
-                if not reads.unmoved_vectors():
-                    return
-            self._storage.submit(store.MoveVectors()).result()
+        move_vectors(self._storage, self._stopping.is_set)
 
     def _embed_rows(self, part: int, rows: list[store.RowWithVector]) -> None:
         assert self._embedding is not None

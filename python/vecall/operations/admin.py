@@ -16,7 +16,7 @@ from vecall.concurrency.join import Join
 from vecall.embedders import Embedder, why_words_only
 from vecall.embedders.base import can_embed
 from vecall.embedders.resolve import EmbedderLike, resolve
-from vecall.index.embedding import EmbeddingQueue, embedded_text, model_of
+from vecall.index.embedding import EmbeddingQueue, embedded_text, model_of, move_vectors
 from vecall.operations.consolidation import Consolidator
 from vecall.operations.import_export import (
     ImportOptions,
@@ -65,7 +65,8 @@ class Reembedding:
         and the switch of the runtime, a load finds no vectors of the old model.
         """
         candidate = model_of(self._embedder)
-        self._finish_crashed_migration()
+        # Only a crash leaves such vectors: a migration begins when all are moved.
+        move_vectors(self._storage)
         model = self._storage.begin_migration(candidate)
         if model is None:  # no model before, or the same one: nothing to embed
             with self._storage.read() as reads:
@@ -106,15 +107,6 @@ class Reembedding:
 
         self._storage.submit(job, then).result()
         return job.done
-
-    def _finish_crashed_migration(self) -> None:
-        """Move the remaining vectors of an earlier migration that crashed."""
-        # Only a crash leaves such vectors: a migration begins when all are moved.
-        while True:
-            with self._storage.read() as reads:
-                if not reads.unmoved_vectors():
-                    return
-            self._storage.submit(store.MoveVectors()).result()
 
     def _embed_rows(self, embedding: EmbeddingQueue, model: EmbeddingModel) -> int:
         count = 0
