@@ -21,8 +21,9 @@ from vecall._core import TextAnalyzer
 from vecall.lexical import memory_terms, query_terms, terms_of_memories
 from vecall.lexical.features import TIME_WORDS
 from vecall.lexical.languages import ELIDING_LANGUAGES, STOP_WORDS
+from vecall.lexical.latin import latin_rules
 from vecall.lexical.periods import OPENS
-from vecall.lexical.terms import analysed_query, latin_rules
+from vecall.lexical.terms import analysed_query
 
 Memory = tuple[str, str | None, float | None]
 

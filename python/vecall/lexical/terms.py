@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Sequence
 from datetime import timezone, tzinfo
 from functools import cache
 from time import time
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import TextAnalyzer
 from vecall.clock import Period, to_datetime
-from vecall.lexical import features, languages, periods, tokenizer
+from vecall.lexical import features, languages, tokenizer
+from vecall.lexical.latin import latin_rules
 from vecall.lexical.period_patterns import MONTHS, eastern_months
+from vecall.lexical.periods import find_period, may_name_period
 from vecall.lexical.stems import CACHE_WORDS, PART, STOPPED, Language, made_language
-from vecall.text import MARKS, RARE_MARKS, lazy_pattern, normalise, with_tones
+from vecall.text import normalise, with_tones
 
 ANALYSIS_VERSION = "8"
 """The version of the text analysis, stored in every file. It changes if a text of any
@@ -148,9 +148,9 @@ def analysed_query(
     asked = features.TIME if features.asks_time(folded) else 0
     period: Period | None = None
     earlier: tuple[Period, ...] = ()
-    if by_period and (len(folded) > read or periods.may_name_period(words, folded)):
+    if by_period and (len(folded) > read or may_name_period(words, folded)):
         at = time() if now is None else now
-        found = periods.find_period(folded, words, at, zone or timezone.utc, language)
+        found = find_period(folded, words, at, zone or timezone.utc, language)
         if found is not None:
             period, folded, earlier = found
             words = tokenizer.split_words(folded[:read])
@@ -300,69 +300,6 @@ def _new_terms(language: int, words: list[str]) -> list[int]:
     if language < len(_LATIN):
         return _analysis.new_terms(words, _LATIN[language])
     return _analysis.new_author_marks(words)
-
-
-# The tables of the analysis in C++: what Latin letters and words in them are.
-
-# Basic Latin to Latin Extended-B, and General Punctuation without what is invisible.
-_LETTERS = (*range(0x250), *range(0x2010, 0x2028), *range(0x2030, 0x205F))
-# What the C++ analysis has no rule for: marks, Vietnamese, other scripts, symbols.
-_ELSEWHERE = lazy_pattern(
-    rf"[{MARKS}{RARE_MARKS}\u02b0-\u02ff\u0370-\u1dff]"
-    rf"|{languages.VIETNAMESE_LETTERS.pattern}"
-)
-_APART = "\u4e00"  # combines with no letter
-_CLOSING = lazy_pattern(rf"[{features.CLOSING}]")
-
-
-def _covered() -> dict[str, str]:
-    """Return the normal forms of the letters whose forms need no other letter."""
-    letters = list(map(chr, _LETTERS))
-    forms = dict(
-        zip(letters, normalise(_APART.join(letters)).split(_APART), strict=True)
-    )
-    return {
-        letter: form
-        for letter, form in forms.items()
-        if not _ELSEWHERE.search(letter + form)
-        and all(forms.get(one) == one for one in form)
-    }
-
-
-def latin_rules() -> dict[str, Any]:
-    """Return the tables, as `vecall._core.TextAnalyzer` takes them."""
-    forms = _covered()
-    letters = "".join(forms)
-    number_of = list(languages.STOP_WORDS).index
-    return {
-        "letters": forms,
-        "word": "".join(filter(re.compile(r"\w").match, letters)),
-        "alphabetic": "".join(filter(str.isalpha, letters)),
-        "digits": "".join(filter(str.isdigit, letters)),
-        "closing": "".join(filter(_CLOSING.match, letters)),
-        "apostrophes": languages.APOSTROPHES,
-        "vowels": languages.VOWELS,
-        "turkish": "".join(filter(languages.TURKISH_LETTERS.match, letters)),
-        "romanian": "".join(filter(languages.ROMANIAN_LETTERS.match, letters)),
-        "stop_words": list(map(list, languages.STOP_WORDS.values())),
-        "german": number_of(languages.GERMAN),
-        "turk": number_of(languages.TURKISH),
-        "telling": list(languages.TELLING),
-        "time_words": list(features.TIME_WORDS),
-        "opening": list(periods.OPENS),
-        "elided": [
-            (word, list(map(number_of, names)))
-            for word, names in languages.ELIDING_LANGUAGES.items()
-        ],
-        "units": list(tokenizer.UNITS),
-        "ordinals": list(tokenizer.ORDINALS),
-        "endings": list(tokenizer.COMPOUND_ENDINGS),
-        "months": MONTHS,
-        "user": features.USER,
-        "question": features.QUESTION,
-        "time": features.TIME,
-        "dated": features.DATED,
-    }
 
 
 _LATIN = tuple(languages.STOP_WORDS)
