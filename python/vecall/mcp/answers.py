@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -190,7 +189,7 @@ class Answers:
             return _error_result(str(error))
         if "error" in answer:
             return _error_result(answer["error"])
-        text = json.dumps(answer, ensure_ascii=False)
+        text = output.json_text(answer)
         return {
             "content": [{"type": "text", "text": text}],
             "structuredContent": answer,

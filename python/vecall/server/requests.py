@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import AsyncExitStack
-from typing import Any, NoReturn
+from types import coroutine
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -22,6 +23,24 @@ from vecall.server.limits import Places, RateLimiter
 from vecall.server.responses import HttpError
 from vecall.server.tokens import Token, TokenSource
 from vecall.system import cached
+
+T = TypeVar("T")
+
+
+@coroutine
+def resume(work: Coroutine[Any, Any, T], awaited: object) -> Generator[Any, Any, T]:
+    """Go on with a coroutine, which waits for what it has yielded."""
+    try:
+        while True:
+            try:
+                value = yield awaited
+            except BaseException as error:
+                awaited = work.throw(error)
+            else:
+                awaited = work.send(value)
+    except StopIteration as done:
+        result: T = done.value
+        return result
 
 
 class HttpRequest(Request):
@@ -374,9 +393,15 @@ class Gate:
         self, request: HttpRequest, token: str, max_bytes: int
     ) -> bytes:
         seconds = self.limits.body_seconds
+        work = self._read(request, token, max_bytes)
         try:
+            try:
+                awaited = work.send(None)
+            except StopIteration as done:  # a body that is there needs no timeout
+                body: bytes = done.value
+                return body
             async with asyncio.timeout(seconds):
-                return await self._read(request, token, max_bytes)
+                return await resume(work, awaited)
         except TimeoutError:
             msg = f"The body must be there within {seconds:g} s."
             raise HttpError("too_slow", msg) from None
@@ -458,6 +483,8 @@ def read_query(
     needs: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the values of a query that fits its schemas."""
+    if not (needs or request.scope["query_string"]):
+        return {}
     try:
         text = request.scope["query_string"].decode("ascii")
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
