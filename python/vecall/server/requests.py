@@ -446,11 +446,7 @@ class Gate:
 
 def _parse_body(body: bytes, schema: Schema, validator: Validator) -> dict[str, Any]:
     try:
-        value = json.loads(
-            body.decode(),
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_object_without_repeats,
-        )
+        value = _decode(body.decode())
     except (ValueError, RecursionError):
         raise HttpError("not_json", "The body is not JSON.") from None
     validator.check(value, schema)
@@ -474,6 +470,11 @@ def _object_without_repeats(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(fields):
         raise HttpError("invalid", "body: an object has a field twice")
     return value
+
+
+_decode = json.JSONDecoder(
+    parse_constant=_refuse_constant, object_pairs_hook=_object_without_repeats
+).decode
 
 
 def read_query(
