@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 from urllib.parse import unquote
 
+from vecall.concurrency.join import within
 from vecall.errors import InvalidArgumentError, VecallError
 from vecall.mcp import tools
 from vecall.mcp.tools import Access, Desk
@@ -256,8 +257,7 @@ class Answers:
         """Do a work that is admitted, or raise VecallError with what to tell of it."""
         try:
             async with nullcontext() if self._admit is None else self._admit(writes):
-                async with asyncio.timeout(self._seconds):
-                    return await work()
+                return await within(self._seconds, work())
         except VecallError:
             raise
         except TimeoutError:

@@ -17,6 +17,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from vecall.concurrency.join import resume
 from vecall.errors import ConfigError
 from vecall.limits import HttpLimits, Limits
 from vecall.server import requests
@@ -286,13 +287,7 @@ def _begin_work(
         response: Response = done.value
         return response
     loop = asyncio.get_running_loop()
-    return loop.create_task(_finish_work(work, awaited), context=context)
-
-
-async def _finish_work(
-    work: Coroutine[Any, Any, Response], awaited: object
-) -> Response:
-    return await requests.resume(work, awaited)
+    return loop.create_task(resume(work, awaited), context=context)
 
 
 async def _wait_for_client(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Collection, Coroutine, Generator
+from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
-from types import coroutine
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
 import numpy as np
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
+from vecall.concurrency.join import within
 from vecall.errors import InvalidArgumentError
 from vecall.ingest.parts import speaker_of, unwrapped
 from vecall.limits import HttpLimits
@@ -23,24 +23,6 @@ from vecall.server.limits import Places, RateLimiter
 from vecall.server.responses import HttpError
 from vecall.server.tokens import Token, TokenSource
 from vecall.system import cached
-
-T = TypeVar("T")
-
-
-@coroutine
-def resume(work: Coroutine[Any, Any, T], awaited: object) -> Generator[Any, Any, T]:
-    """Go on with a coroutine, which waits for what it has yielded."""
-    try:
-        while True:
-            try:
-                value = yield awaited
-            except BaseException as error:
-                awaited = work.throw(error)
-            else:
-                awaited = work.send(value)
-    except StopIteration as done:
-        result: T = done.value
-        return result
 
 
 class HttpRequest(Request):
@@ -393,15 +375,8 @@ class Gate:
         self, request: HttpRequest, token: str, max_bytes: int
     ) -> bytes:
         seconds = self.limits.body_seconds
-        work = self._read(request, token, max_bytes)
         try:
-            try:
-                awaited = work.send(None)
-            except StopIteration as done:  # a body that is there needs no timeout
-                body: bytes = done.value
-                return body
-            async with asyncio.timeout(seconds):
-                return await resume(work, awaited)
+            return await within(seconds, self._read(request, token, max_bytes))
         except TimeoutError:
             msg = f"The body must be there within {seconds:g} s."
             raise HttpError("too_slow", msg) from None
