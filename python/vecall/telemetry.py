@@ -132,7 +132,7 @@ class _Instruments:
             span.end()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class _Watch:
     """One operation under observation."""
 

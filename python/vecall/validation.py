@@ -10,7 +10,6 @@ from dataclasses import fields, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import Any, TypeGuard, get_args
-from zoneinfo import ZoneInfo
 
 from vecall import errors
 from vecall.clock import to_seconds
@@ -204,6 +203,8 @@ def check_time_zone(value: object, name: str = "time_zone") -> tzinfo | None:
                 raise errors.InvalidArgumentError(rule)
             ahead = timedelta(hours=int(hours), minutes=int(minutes))
             return timezone(-ahead if sign == "-" else ahead)
+        from zoneinfo import ZoneInfo  # few processes name a zone
+
         try:
             return ZoneInfo(value)
         except (KeyError, ValueError, OSError):  # no zone, no name of a file, a folder

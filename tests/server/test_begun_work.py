@@ -8,6 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 from starlette.responses import Response
+from vecall.concurrency.join import within
 from vecall.server.app import _begin_work
 
 _NAME: ContextVar[str] = ContextVar("name", default="caller's")
@@ -77,4 +78,13 @@ def test_cancelled_work_that_was_begun_at_once_cleans_up():
 
     asyncio.run(asked())
     assert done[0] == "wait 0"
+    assert done[-1] == "end"
+
+
+def test_only_work_that_waits_longer_than_its_time_is_ended():
+    done: list[str] = []
+    for waits in (0, 3):
+        assert asyncio.run(within(60, told(waits, False, done))).body == b"work's"
+    with pytest.raises(TimeoutError):
+        asyncio.run(within(0.01, told(100_000, False, done)))
     assert done[-1] == "end"

@@ -106,7 +106,7 @@ class _Count:
         return True
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class _InterruptibleWork:
     """A call in the queue of a pool.
 
@@ -394,7 +394,7 @@ class _Turns:
         return bool(self._waiting)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class _FairWork:
     """One piece of work: in the queue, then under way."""
 

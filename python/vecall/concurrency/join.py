@@ -71,6 +71,33 @@ async def run_async(operation: Operation[T]) -> T:
         operation.close()
 
 
+async def resume(work: Coroutine[Any, Any, T], awaited: Any) -> T:
+    """Go on with a coroutine, which waits for what it has yielded."""
+    try:
+        while True:
+            try:
+                value = await Join(awaited)
+            except BaseException as error:
+                awaited = work.throw(error)
+            else:
+                awaited = work.send(value)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+
+
+async def within(seconds: float | None, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine, or raise TimeoutError if it waits too long.
+
+    Most never wait, and begin no timeout.
+    """
+    try:
+        awaited = work.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    async with asyncio.timeout(seconds):
+        return await resume(work, awaited)
+
+
 def on_thread(
     method: Callable[Concatenate[Any, P], T],
     name: str = "{}_async",

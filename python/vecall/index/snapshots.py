@@ -18,7 +18,7 @@ from vecall.store import Snapshots, SnapshotTag, Storage, Version
 # Records which partitions the engine has loaded, and up to which change.
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, repr=False, eq=False)
 class LoadedPartition:
     """The state of one partition in the engine."""
 

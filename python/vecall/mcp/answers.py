@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 from urllib.parse import unquote
 
+from vecall.concurrency.join import within
 from vecall.errors import InvalidArgumentError, VecallError
 from vecall.mcp import tools
 from vecall.mcp.tools import Access, Desk
@@ -190,7 +190,7 @@ class Answers:
             return _error_result(str(error))
         if "error" in answer:
             return _error_result(answer["error"])
-        text = json.dumps(answer, ensure_ascii=False)
+        text = output.json_text(answer)
         return {
             "content": [{"type": "text", "text": text}],
             "structuredContent": answer,
@@ -257,8 +257,7 @@ class Answers:
         """Do a work that is admitted, or raise VecallError with what to tell of it."""
         try:
             async with nullcontext() if self._admit is None else self._admit(writes):
-                async with asyncio.timeout(self._seconds):
-                    return await work()
+                return await within(self._seconds, work())
         except VecallError:
             raise
         except TimeoutError:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Collection
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Collection
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +32,9 @@ from vecall.tools.output import DEFAULT_MAX_TOKENS
 
 _log = logging.getLogger("vecall.mcp")
 _MAX_SERVERS = 1_024
-_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _JSON = "application/json"
+_NONE = [""]  # of a header that is not there
 _OBJECT = {"type": "object"}
 _METADATA = "/.well-known/oauth-protected-resource"  # RFC 9728, section 3.1
 
@@ -112,11 +113,8 @@ class _Application:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                extra = {**_HEADERS, "X-Request-Id": id_}
-                message["headers"] = [
-                    *message.get("headers", ()),
-                    *((key.lower().encode(), v.encode()) for key, v in extra.items()),
-                ]
+                own = (*_HEADERS, (b"x-request-id", id_.encode()))
+                message["headers"] = [*message.get("headers", ()), *own]
                 _log.info("%s %s %d", id_, scope["method"], message["status"])
             await send(message)
 
@@ -141,9 +139,10 @@ class _Application:
         gate = self.gate
         gate.check_head(request)
         # What a proxy, or the client, says of TLS changes this answer alone.
-        forwarded = request.headers.get("x-forwarded-proto") == "https"
+        given = request.given
+        forwarded = given.get("x-forwarded-proto", _NONE)[0] == "https"
         scheme = "https" if forwarded else request.scope["scheme"]
-        root = f"{scheme}://{request.headers['host']}"
+        root = f"{scheme}://{given['host'][0]}"
         if request.scope["path"] != self.path:
             await self._describe(request, root)(request.scope, request.receive, send)
             return
@@ -218,13 +217,11 @@ class _Application:
             **{name: value for name, value in claims.items() if value is not None},
         )
 
-        @asynccontextmanager
-        async def admit(writes: bool) -> AsyncIterator[None]:
+        def admit(writes: bool) -> AbstractAsyncContextManager[None]:
             if writes and self.gate.rates.wait(token.id, "write"):
                 msg = "Too many writes with this token; nothing was written. "
                 raise BusyError(msg + "Try again later.")
-            async with self.gate.working.place(token.id):
-                yield
+            return self.gate.working.place(token.id)
 
         return Answers(
             self.memory,
@@ -248,10 +245,10 @@ _EXACT = 2**53  # whole numbers below are the same in every parser
 
 def _is_plain_request(request: HttpRequest) -> bool:
     """Whether the SDK would take the request for one of a revision with a handshake."""
-    headers = request.headers
-    accepted = headers.get("accept", "").split(",")
+    accepted = request.given.get("accept", _NONE)[0].split(",")
+    revision, *_ = request.given.get("mcp-protocol-version", (None,))
     return (
-        headers.get("mcp-protocol-version") in _PLAIN_REVISIONS
+        revision in _PLAIN_REVISIONS
         and any(each.split(";")[0].strip() == _JSON for each in accepted)
         and not is_traced()
     )

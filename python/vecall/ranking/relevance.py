@@ -25,7 +25,7 @@ _SUREST = 1e-4
 _WHOLE = 0.999
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Asked:
     """A query and what was found for it; called, it returns the relevance."""
 

@@ -44,7 +44,7 @@ class QueryStats(NamedTuple):
     is_message: bool = False  # whether the query tells more than it asks
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Hit:
     """A row that the engine found, with its scores."""
 

@@ -6,18 +6,18 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import AsyncExitStack
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from traceback import extract_tb
-from types import coroutine
 from typing import Any
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from vecall.concurrency.join import resume
 from vecall.errors import ConfigError
 from vecall.limits import HttpLimits, Limits
 from vecall.server import requests
@@ -287,31 +287,7 @@ def _begin_work(
         response: Response = done.value
         return response
     loop = asyncio.get_running_loop()
-    return loop.create_task(_finish_work(work, awaited), context=context)
-
-
-@coroutine
-def _resume(
-    work: Coroutine[Any, Any, Response], awaited: object
-) -> Generator[Any, Any, Response]:
-    """Go on with a coroutine, which waits for what it has yielded."""
-    try:
-        while True:
-            try:
-                value = yield awaited
-            except BaseException as error:
-                awaited = work.throw(error)
-            else:
-                awaited = work.send(value)
-    except StopIteration as done:
-        response: Response = done.value
-        return response
-
-
-async def _finish_work(
-    work: Coroutine[Any, Any, Response], awaited: object
-) -> Response:
-    return await _resume(work, awaited)
+    return loop.create_task(resume(work, awaited), context=context)
 
 
 async def _wait_for_client(

@@ -14,6 +14,7 @@ import numpy as np
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
+from vecall.concurrency.join import within
 from vecall.errors import InvalidArgumentError
 from vecall.ingest.parts import speaker_of, unwrapped
 from vecall.limits import HttpLimits
@@ -375,8 +376,7 @@ class Gate:
     ) -> bytes:
         seconds = self.limits.body_seconds
         try:
-            async with asyncio.timeout(seconds):
-                return await self._read(request, token, max_bytes)
+            return await within(seconds, self._read(request, token, max_bytes))
         except TimeoutError:
             msg = f"The body must be there within {seconds:g} s."
             raise HttpError("too_slow", msg) from None
@@ -421,11 +421,7 @@ class Gate:
 
 def _parse_body(body: bytes, schema: Schema, validator: Validator) -> dict[str, Any]:
     try:
-        value = json.loads(
-            body.decode(),
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_object_without_repeats,
-        )
+        value = _decode(body.decode())
     except (ValueError, RecursionError):
         raise HttpError("not_json", "The body is not JSON.") from None
     validator.check(value, schema)
@@ -451,6 +447,11 @@ def _object_without_repeats(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
+_decode = json.JSONDecoder(
+    parse_constant=_refuse_constant, object_pairs_hook=_object_without_repeats
+).decode
+
+
 def read_query(
     request: HttpRequest,
     validator: Validator,
@@ -458,6 +459,8 @@ def read_query(
     needs: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the values of a query that fits its schemas."""
+    if not (needs or request.scope["query_string"]):
+        return {}
     try:
         text = request.scope["query_string"].decode("ascii")
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict")

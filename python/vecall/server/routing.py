@@ -198,11 +198,15 @@ class Router:
         paths: dict[str, dict[str, Operation]] = {}
         for operation in operations:
             paths.setdefault(operation.path, {})[operation.method] = operation
-        # By the number of segments.
-        self._paths: dict[int, list[tuple[list[str], dict[str, Operation]]]] = {}
+        # By the number of segments and the last one, which is "{}" for any name.
+        self._paths: dict[
+            tuple[int, str], list[tuple[list[str], dict[str, Operation]]]
+        ] = {}
         for path, methods in paths.items():
             segments = path.split("/")
-            self._paths.setdefault(len(segments), []).append((segments, methods))
+            last = "{}" if segments[-1].startswith("{") else segments[-1]
+            alike = self._paths.setdefault((len(segments), last), [])
+            alike.append((segments, methods))
 
     def find(self, request: HttpRequest) -> tuple[Operation, dict[str, str]]:
         """Return the operation of a request, and the names in its path.
@@ -212,7 +216,9 @@ class Router:
         segments = _raw_path(request).split("/")
         method = "GET" if request.method == "HEAD" else request.method
         allowed: set[str] = set()
-        for pattern, methods in self._paths.get(len(segments), ()):
+        count = len(segments)
+        with_last = self._paths.get((count, segments[-1]), ())
+        for pattern, methods in (*with_last, *self._paths.get((count, "{}"), ())):
             found = _match_path(pattern, segments)
             if found is None:
                 continue

@@ -204,7 +204,7 @@ def _same_place(source: Path | str, target: Path | str) -> bool:
     return source == target
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class _Copier:
     """Copies the users of one storage."""
 

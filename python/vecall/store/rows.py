@@ -378,7 +378,7 @@ class DraftLookup(NamedTuple):
     likely_part: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class ExistingMemories:
     """What a storage has on record about the ids and texts of some drafts."""
 
@@ -466,7 +466,7 @@ class PartitionNames(NamedTuple):
     item: str | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class PartitionCopy:
     """All rows of one user."""
 

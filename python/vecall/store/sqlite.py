@@ -35,7 +35,7 @@ from vecall.store.writes.model_migration import begin_migration
 # Snapshots in a folder next to the file, which has a record of each.
 
 
-@dataclass(eq=False)
+@dataclass(repr=False, eq=False)
 class SqliteSnapshots:
     """Implements `Snapshots`."""
 

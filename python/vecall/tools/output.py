@@ -51,6 +51,9 @@ class Piece(NamedTuple):
     version: str | None = None  # what another memory beside it says of it
 
 
+json_text: Callable[[object], str] = json.JSONEncoder(ensure_ascii=False).encode
+"""Returns a value as the JSON text that a model reads."""
+
 Cost = Callable[[Piece], int]
 """Returns the tokens of a piece as shown."""
 
@@ -103,7 +106,8 @@ def marked(piece: Piece) -> MemoryEntry:
 
 def cleaned(memory: MemoryEntry) -> MemoryEntry:
     """Return a memory without invisible characters."""
-    return replace(memory, content=strip_invisible(memory.text))
+    text = strip_invisible(memory.text)
+    return memory if text == memory.content else replace(memory, content=text)
 
 
 def pieces_of(memories: Sequence[MemoryEntry]) -> list[Piece]:
@@ -312,7 +316,7 @@ def cost_of(look: Look) -> Cost:
 def _json_and_cost(piece: Piece, look: Look) -> tuple[dict[str, Any], int]:
     """Return a memory as JSON values, and its tokens in the answer."""
     fields = as_json(piece, look)
-    count = look.count_tokens(json.dumps(fields, ensure_ascii=False))
+    count = look.count_tokens(json_text(fields))
     return fields, whole_tokens(count, "count_tokens") + 1
 
 

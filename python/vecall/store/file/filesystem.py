@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import shutil
 import stat
 import struct
 import threading
@@ -99,6 +98,8 @@ def require_local(folder: Path) -> None:
 
 def free_bytes(folder: Path) -> int:
     """Return the bytes that this user may still write on a folder's disk."""
+    import shutil  # only writes ask
+
     try:
         return shutil.disk_usage(folder).free
     except OSError as error:

@@ -34,7 +34,7 @@ _PAUSE_S = 0.02
 _MAX_LOGGED = 16  # changes of a partition that a purge keeps; older readers reload it
 
 
-@dataclass(eq=False)
+@dataclass(repr=False, eq=False)
 class SqliteMaintenance:
     """Implements `Maintenance` of the file of an open database."""
 

@@ -145,7 +145,7 @@ _ID, _IS_ORDERED = attrgetter("id"), attrgetter("ordered")
 _ROW_BYTES = 500  # of a row besides its text and vector, with indexes and log
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class AddMemories(partition_writer.UserJob):
     """Adds the memories of one call to one user, atomically."""
 

@@ -32,7 +32,7 @@ LASTS_S = 600.0  # TTL of a proposal, in seconds
 _PREFIX = "\0forget:"  # no idempotency key of a caller has a NUL
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class ProposeForget(partition_writer.UserJob):
     """Stores a proposal to delete memories of one user."""
 
@@ -92,7 +92,7 @@ TO_DELETE = "rid, id, length(CAST(text AS BLOB)), state"
 """The columns of a `RowToDelete`."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class DeleteMemories(partition_writer.UserJob):
     """Deletes memories of one user. Ignores unknown ids.
 
@@ -323,7 +323,7 @@ def _wait_no_more(
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class ForgetUser(partition_writer.UserJob):
     """Deletes a user's memories, tombstones and names, without any trace."""
 
@@ -370,7 +370,7 @@ def due_users(connection: Transaction, now: float) -> list[tuple[str, str]]:
     ).fetchall()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Sweep(partition_writer.UserJob):
     """Removes expired data of one user, in batches.
 

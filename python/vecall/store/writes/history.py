@@ -25,7 +25,7 @@ from vecall.store.writes.quota import UserQuota, evict
 _ROW_BYTES = 200  # of a state change, with its log entry
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class ArchiveMemories(partition_writer.MemoriesJob):
     """Archives live memories of one user: they are stored, but not found."""
 
@@ -41,7 +41,7 @@ class ArchiveMemories(partition_writer.MemoriesJob):
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class RestoreMemory(partition_writer.UserJob):
     """Makes an archived or quarantined memory of one user live again.
 
@@ -102,7 +102,7 @@ class RestoreMemory(partition_writer.UserJob):
         return [id_ for (id_,) in found]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class MergeMemories(partition_writer.UserJob):
     """Archives duplicates of a memory, which takes over their uses."""
 
@@ -157,7 +157,7 @@ def _greatest(values: Sequence[float | None], *, or_none: bool = False) -> float
 # Puts snapshots on record, and invalidates all records on a purge.
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class RecordSnapshot(partition_writer.UserJob):
     """Puts a new snapshot on record."""
 

@@ -78,7 +78,7 @@ def _delete_where(partition: PartitionWriter, condition: str, *values: float) ->
     return gone
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class WriteItems(UserJob):
     """Writes and deletes items of one user, all or none."""
 
@@ -211,7 +211,7 @@ def _version_conflict(
     return errors.ConflictError(msg)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class TouchItems(UserJob):
     """Moves the expiry of items that were read."""
 
@@ -249,7 +249,7 @@ def _set_expiry(connection: Transaction, row: ItemRow, expires_at: float) -> Non
     connection.execute(query, (expires_at, stored_values.item_checksum(row), row.rid))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class SweepItems(UserJob):
     """Deletes the expired items of one user."""
 

@@ -24,7 +24,7 @@ from vecall.store.writes.partition_writer import NO_USER, PartitionWriter, UserJ
 # Stores vectors for memories that were added before the file had a model.
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class SetVectors(UserJob):
     """Sets the vectors of one user's rows, unless a row changed meanwhile."""
 
@@ -140,7 +140,7 @@ def to_be_embedded(
     return load_rows(connection, rids, any_state=True), None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class PutNextVectors:
     """Stores vectors of the new model, except for rows that changed meanwhile."""
 
@@ -186,7 +186,7 @@ class PutNextVectors:
         return NO_USER
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class SwitchModels:
     """Makes the new model active if every row has its vector."""
 
@@ -224,7 +224,7 @@ def unmoved_vectors(connection: transaction.Transaction) -> bool:
     return found.fetchone() is not None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class MoveVectors:
     """Moves a batch of vectors from `vec_next` to their rows. Reads do not change."""
 

@@ -188,7 +188,7 @@ NO_USER = Change("", "", 0, 0, 0)
 """The change of a job that changes no user's memories."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class UserJob:
     """A write of one user's data; see `WriteJob`."""
 
@@ -210,7 +210,7 @@ class UserJob:
         raise NotImplementedError
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class MemoriesJob(UserJob):
     """A write of some memories of one user, which changes no text."""
 

@@ -292,7 +292,7 @@ _PREPARED = (
 _PREPARE = "UPDATE vec_next SET vec = ?, crc = ? WHERE rid = ?"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class MarkUsed(partition_writer.MemoriesJob):
     """Counts one use of each given live memory of one user, also if given twice.
 
@@ -336,7 +336,7 @@ class MarkUsed(partition_writer.MemoriesJob):
 # Moves the expiry of memories.
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class TouchMemories(partition_writer.MemoriesJob):
     """Moves the expiry of one user's memories, and nothing else of them.
 

@@ -29,7 +29,7 @@ _MOST_DOUBLINGS = 64
 _WAITS = "part = ? AND session = ? AND event IS NOT NULL"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class BufferTurns(partition_writer.UserJob):
     """Buffers the new turns of an observed session."""
 
@@ -104,7 +104,7 @@ class BufferTurns(partition_writer.UserJob):
         return sum(_ROW_BYTES + len(str(event)) for event in self.turns.values())
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class ClaimSession(partition_writer.UserJob):
     """Claims a due session for this process, under a lease."""
 
@@ -122,7 +122,7 @@ class ClaimSession(partition_writer.UserJob):
         return partition.changed(ids=[self.session] if claimed else [])
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class PostponeSession(partition_writer.UserJob):
     """Postpones a session whose processing failed, with exponential backoff."""
 
@@ -261,7 +261,7 @@ def move_last_consolidation(
         transaction.set_fact(connection, _LAST_RUN, repr(last + seconds))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class ClaimConsolidation:
     """Claims a scheduled run, unless another process already has."""
 

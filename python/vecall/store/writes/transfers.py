@@ -224,7 +224,7 @@ _ONLY_IF = {
 it. Without it, an older line could bring back a state that ended in this file."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class ImportLines(partition_writer.UserJob):
     """Writes exported lines of one partition; of each memory the newer version wins.
 
@@ -423,7 +423,7 @@ def _write_history_entry(
 # Writes all rows of a user that come from another storage.
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class CopyPartition(partition_writer.UserJob):
     """Writes all rows of a user, unless the storage has rows of the user."""
 
@@ -492,7 +492,7 @@ IDENTITY = ("uuid", "secret")
 """Facts of `meta`: the seed of the engines, and the key that hides names."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class AdoptIdentity:
     """Writes the identity of another storage, unless a user or a model is there.
 
