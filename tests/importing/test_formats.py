@@ -177,6 +177,19 @@ def test_an_archive_is_read_by_its_conversations(memory, tmp_path):
     assert report.left_out["other_file"] == 1
 
 
+def test_a_memory_of_mem0_is_there_on_its_last_day(memory, tmp_path):
+    """As in `vecall.mem0`; a time is that moment."""
+    ends = {"a": "2999-05-01", "b": "2999-05-01T10:00:00Z", "c": None}
+    entries = [
+        {"id": id_, "memory": KEEP, "expiration_date": end} for id_, end in ends.items()
+    ]
+    (tmp_path / "mem0.json").write_text(json.dumps({"results": entries}))
+    import_file(memory, tmp_path / "mem0.json", **OWNER)
+    found = memory.sync.list_memories(**OWNER)
+    until = [utc(2999, 5, 2), utc(2999, 5, 1, 10), None]
+    assert [each.valid_until for each in found] == until
+
+
 def test_a_table_comes_in_by_its_columns(memory, tmp_path):
     path = tmp_path / "notes.csv"
     path.write_text(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 from vecall.coding_agents.transcript import LineTurns, turns_of_line
+from vecall.errors import InvalidArgumentError
 from vecall.importing.sources import (
     MOST_CHARACTERS,
     Record,
@@ -24,6 +26,7 @@ from vecall.importing.sources import (
     seconds_of,
 )
 from vecall.ingest.parts import is_instruction, unwrapped
+from vecall.mem0.entries import checked_date, end_of_day
 from vecall.store import ForeignFile, memory_id
 
 _ROW = 200  # bytes of the fields of a turn besides its text, about
@@ -382,6 +385,9 @@ def mem0(source: Source) -> Iterator[Record]:
             if text.strip():
                 source.tally.rest(entry, _MEM0)
             own, more = entry.get("metadata"), ("agent_id", "updated_at", "categories")
+            until = entry.get("expiration_date")
+            with suppress(InvalidArgumentError):  # it is no date, but maybe a time
+                until = end_of_day(checked_date(until))
             yield from _memory(
                 source,
                 place,
@@ -395,7 +401,7 @@ def mem0(source: Source) -> Iterator[Record]:
                 session_id=entry.get("run_id"),
                 author=entry.get("actor_id") or entry.get("role"),
                 timestamp=entry.get("created_at"),
-                valid_until=entry.get("expiration_date"),
+                valid_until=until,
             )
 
 
