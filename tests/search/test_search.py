@@ -177,8 +177,10 @@ def test_a_filter_narrows_by_session_and_by_time(open_service):
         )
 
     def days(**options: Any) -> list[str]:
-        found = texts(service, "zebra", filter=Filter(**options))
-        return sorted(text[-1] for text in found)
+        found = sorted(texts(service, "zebra", filter=Filter(**options)))
+        listed = service.sync.list_memories(**ALICE, filter=Filter(**options))
+        assert sorted(each.text for each in listed) == found
+        return [text[-1] for text in found]
 
     assert days() == ["0", "1", "2", "3"]
     assert days(session_id="s1-3") == ["3"]
