@@ -368,6 +368,17 @@ def test_an_import_leaves_out_the_items_that_have_expired_or_are_there(tmp_path)
         assert (item.key, item.version) == ("long", 1)
 
 
+def test_an_item_is_gone_at_the_very_end_of_its_ttl(open_service, tmp_path):
+    clock = SettableClock()
+    service = open_service(tmp_path / "m.db", clock=clock, maintenance_interval=None)
+    items = service.items.sync
+    items.write([Put(NOTES, "k", 1, ttl=8)], **ALICE)
+    clock.let_pass(8)
+    assert items.count(**ALICE) == 0
+    assert items.get([(NOTES, "k")], **ALICE) == [None]
+    assert items.namespaces(**ALICE) == []
+
+
 def test_a_read_begins_the_ttl_again_without_a_new_version(open_service, tmp_path):
     clock = SettableClock()
     service = open_service(tmp_path / "m.db", clock=clock, maintenance_interval=None)
