@@ -137,6 +137,16 @@ def test_a_user_whose_names_a_purge_hid_is_erased_alone(tmp_path, capsys):
         assert [len(ids) - len(ids.left_out) for ids in told] == [1, 0]
 
 
+def test_a_purge_leaves_no_snapshot(tmp_path):
+    """One has the vectors of what is deleted."""
+    snapshot = tmp_path / "memory.db.snap" / "1.vs"
+    with MemoryService(tmp_path / "memory.db", embedder=None) as memory:
+        snapshot.parent.mkdir(exist_ok=True)
+        snapshot.write_bytes(b"vecallS1")
+        memory.sync.admin.purge()
+    assert not snapshot.exists()
+
+
 def test_a_purge_keeps_no_digest_of_proposals_and_keys(tmp_path):
     path = tmp_path / "memory.db"
     with MemoryService(path, embedder=None) as memory:
