@@ -187,13 +187,13 @@ def test_a_memory_is_deleted_by_its_id(client):
     assert client.texts() == ["zebra 2"]
 
 
-@pytest.mark.parametrize("memory_id", [None, "unknown", "%", "e1"])
-def test_an_unknown_id_or_none_deletes_nothing(client, memory_id):
+def test_an_unknown_id_or_none_deletes_nothing(client):
     """S1.7."""
     client.tell(turn(1))
-    client.delete(memory_id)
-    client.delete(memory_id, **BOB)
-    assert client.texts() == ["zebra 1"]
+    for memory_id in (None, "unknown", "%", "e1"):
+        client.delete(memory_id)
+        client.delete(memory_id, **BOB)
+        assert client.texts() == ["zebra 1"], memory_id
 
 
 def test_a_deleted_turn_stays_deleted_where_deletions_are_recorded(client):
@@ -205,19 +205,19 @@ def test_a_deleted_turn_stays_deleted_where_deletions_are_recorded(client):
     assert client.texts() == expected
 
 
-@pytest.mark.parametrize("query", WORDLESS, ids=ascii)
-def test_a_query_without_a_word_finds_nothing(client, query):
+def test_a_query_without_a_word_finds_nothing(client):
     """S0.45."""
     client.tell(turn(1))
-    assert client.search(query) == []
+    for query in WORDLESS:
+        assert client.search(query) == [], ascii(query)
 
 
-@pytest.mark.parametrize("query", HOSTILE, ids=lambda query: ascii(query)[:24])
-def test_no_query_is_refused(client, query):
+def test_no_query_is_refused(client):
     """S0.11: whatever it says; what is found has text."""
     client.tell(turn(1), turn(2))
-    for memory in client.search(query):
-        assert memory.text in {"zebra 1", "zebra 2"}
+    for query in HOSTILE:
+        for memory in client.search(query):
+            assert memory.text in {"zebra 1", "zebra 2"}, ascii(query)[:24]
 
 
 def test_hostile_texts_are_kept_and_found(client):
