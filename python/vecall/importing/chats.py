@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from vecall.clock import DAY_S
 from vecall.coding_agents.transcript import LineTurns, turns_of_line
-from vecall.errors import InvalidArgumentError
 from vecall.importing.sources import (
     MOST_CHARACTERS,
     Record,
@@ -26,7 +25,6 @@ from vecall.importing.sources import (
     seconds_of,
 )
 from vecall.ingest.parts import is_instruction, unwrapped
-from vecall.mem0.entries import checked_date, end_of_day
 from vecall.store import ForeignFile, memory_id
 
 _ROW = 200  # bytes of the fields of a turn besides its text, about
@@ -385,17 +383,16 @@ def mem0(source: Source) -> Iterator[Record]:
             if text.strip():
                 source.tally.rest(entry, _MEM0)
             own, more = entry.get("metadata"), ("agent_id", "updated_at", "categories")
+            metadata = own if isinstance(own, dict) else {}
+            metadata |= given(**{name: entry.get(name) for name in more})
             until = entry.get("expiration_date")
-            with suppress(InvalidArgumentError):  # it is no date, but maybe a time
-                until = end_of_day(checked_date(until))
+            if isinstance(until, str) and len(until) == 10:  # the last day, no time
+                until = (seconds_of(until, place, "expiration_date") or 0.0) + DAY_S
             yield from _memory(
                 source,
                 place,
                 text,
-                {
-                    **(own if isinstance(own, dict) else {}),
-                    **given(**{name: entry.get(name) for name in more}),
-                },
+                metadata,
                 id=entry["id"],
                 user_id=entry.get("user_id"),
                 session_id=entry.get("run_id"),
