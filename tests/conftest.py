@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -90,6 +91,16 @@ def open_service() -> Iterator[Callable[..., MemoryService]]:
     yield open_one
     for service in reversed(opened):
         service.close()
+
+
+@pytest.fixture
+def three_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine's time zone is three hours ahead of UTC."""
+    monkeypatch.setenv("TZ", "EAST-3")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.fixture

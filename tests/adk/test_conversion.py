@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -114,15 +112,6 @@ def test_a_memory_that_cannot_be_one_is_refused_as_a_value_error(
     with pytest.raises(vecall.InvalidArgumentError):
         asyncio.run(service.add_memory(**ALICE, memories=memories))
     assert stored(service) == 0
-
-
-@pytest.fixture
-def three_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "EAST-3")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,14 @@ def content(tool: Any, path: str) -> str:
     return "\n".join(line[7:] for line in lines)
 
 
+def test_a_directory_is_not_moved_below_itself(tool):
+    create(tool, "a/b")
+    paths = {"old_path": "/memories/a", "new_path": "/memories/a/c"}
+    with pytest.raises(ToolError, match="is below"):
+        call(tool, "rename", **paths)
+    assert content(tool, "a/b") == "x"
+
+
 def test_the_definition_is_the_one_of_the_api(tool):
     assert tool.to_dict() == {"type": "memory_20250818", "name": "memory"}
 

@@ -240,6 +240,7 @@ def test_users_and_apps_share_nothing_and_clearing_one_leaves_the_others(service
         assert [e.content for e in found(memory, "zebra")] == [f"zebra of {owner}"]
     asyncio.run(memories[0].clear())
     assert [len(found(memory, "zebra")) for memory in memories] == [0, 1, 1]
+    assert service.sync.admin.stats()["deleted_ids"] == 0  # nor is its id known
     added(memories[0], content("zebra again"))
     assert len(found(memories[0], "zebra")) == 1
 

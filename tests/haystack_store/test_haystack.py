@@ -219,6 +219,13 @@ def test_a_refused_call_changes_nothing(document_store):
     assert document_store.filter_documents() == first
 
 
+def test_of_equal_ids_that_are_skipped_the_first_is_stored(document_store):
+    given = [Document(id="a", content=text) for text in ("first", "second")]
+    assert document_store.write_documents(given, policy=DuplicatePolicy.SKIP) == 1
+    (stored,) = document_store.filter_documents()
+    assert stored.content == "first"
+
+
 def test_writers_of_the_same_ids_write_each_once(document_store):
     """Eight threads that skip what is stored: the numbers add up to the documents."""
     given = documents()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from vecall import InvalidArgumentError, MemoryService, VecallError
 from vecall.importing import FORMATS, import_file
+from vecall.importing.documents import MARK, TITLE
 from vecall.importing.import_job import ImportReport
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "import"
@@ -177,6 +178,50 @@ def test_an_archive_is_read_by_its_conversations(memory, tmp_path):
     assert report.left_out["other_file"] == 1
 
 
+def test_a_transcript_in_an_archive_has_each_turn_once(memory, tmp_path):
+    """Codex repeats what was said; a stream cannot be searched for that before."""
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.write(FIXTURES / "codex.jsonl", "conversations.json")
+    import_file(memory, tmp_path / "t.zip", **OWNER)
+    assert stored(memory) == SAID["codex.jsonl"]
+
+
+def test_messages_that_nobody_saw_are_left_out(memory, tmp_path):
+    seen = {"author": {"role": "user"}, "metadata": {}}
+    seen["content"] = {"content_type": "text", "parts": [KEEP]}
+    hidden = {**seen, "metadata": {"is_visually_hidden_from_conversation": True}}
+    call = {**seen, "author": {"role": "assistant"}, "recipient": "python"}
+    said = {"a": seen, "b": hidden, "c": call}
+    nodes = {
+        id_: {"message": {**each, "id": id_}, "parent": chr(ord(id_) - 1)}
+        for id_, each in said.items()
+    }
+    chat = {"conversation_id": "c-1", "mapping": nodes, "current_node": "c"}
+    (tmp_path / "chat.json").write_text(json.dumps([chat]))
+    report = import_file(memory, tmp_path / "chat.json", **OWNER)
+    assert stored(memory) == [("user", KEEP, None)]
+    assert report.left_out == {"hidden": 1, "call": 1}
+
+
+def test_each_array_of_a_file_is_a_chat_of_its_own(memory, tmp_path):
+    chat = json.dumps([{"role": "user", "content": KEEP}])
+    (tmp_path / "chats.json").write_text(f"{chat}\n{chat}\n")
+    assert import_file(memory, tmp_path / "chats.json", **OWNER).new == 2
+
+
+def test_a_memory_of_mem0_is_there_on_its_last_day(memory, tmp_path):
+    """As in `vecall.mem0`; a time is that moment."""
+    ends = {"a": "2999-05-01", "b": "2999-05-01T10:00:00Z", "c": None}
+    entries = [
+        {"id": id_, "memory": KEEP, "expiration_date": end} for id_, end in ends.items()
+    ]
+    (tmp_path / "mem0.json").write_text(json.dumps({"results": entries}))
+    import_file(memory, tmp_path / "mem0.json", **OWNER)
+    found = memory.sync.list_memories(**OWNER)
+    until = [utc(2999, 5, 2), utc(2999, 5, 1, 10), None]
+    assert [each.valid_until for each in found] == until
+
+
 def test_a_table_comes_in_by_its_columns(memory, tmp_path):
     path = tmp_path / "notes.csv"
     path.write_text(
@@ -192,6 +237,19 @@ def test_a_table_comes_in_by_its_columns(memory, tmp_path):
     ]
     assert found[0].timestamp == utc(2024, 5, 1, 10)
     assert found[0].custom_metadata == {"mood": "calm"}
+
+
+def test_a_second_column_of_a_field_is_metadata(memory, tmp_path):
+    (tmp_path / "t.csv").write_text("text,body\nx,y\n")
+    import_file(memory, tmp_path / "t.csv", **OWNER)
+    (found,) = memory.sync.list_memories(**OWNER)
+    assert (found.text, found.custom_metadata) == ("x", {"body": "y"})
+
+
+def test_equal_turns_of_a_table_are_as_many_as_its_rows(memory, tmp_path):
+    (tmp_path / "t.csv").write_text("session_id,author,text\n" + "s,ann,yes\n" * 3)
+    assert import_file(memory, tmp_path / "t.csv", **OWNER).new == 3
+    assert import_file(memory, tmp_path / "t.csv", **OWNER).known == 3
 
 
 def test_documents_are_split_at_headings_with_their_places(memory, tmp_path):
@@ -281,6 +339,11 @@ BROKEN = {
     "latin.csv": ("text\nżubr\n".encode("latin2"), "expected text in UTF-8"),
     "wide.csv": (b"text,a\nx,1\nx,1,2\n", "record 2 (line 3): expected at most 2"),
     "other.csv": (b"a,b\n1,2\n", "use --map text="),
+    "chroma.json": (
+        b'{"ids": ["a"], "documents": ["b"], "metadatas": [null, null]}',
+        "as many documents and metadatas",
+    ),
+    "cut.md": (f'{TITLE}\n{MARK}"lines": 2}} -->\nx\n'.encode(), "as many lines"),
     "unknown.xyz": (b"some text", "use --from"),
 }
 

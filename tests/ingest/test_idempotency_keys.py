@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from helpers.clocks import SettableClock
 from helpers.memories import ALICE, BOB, texts
 from vecall import (
     ConflictError,
@@ -68,8 +69,28 @@ def test_a_key_is_good_for_one_content_of_one_user(open_service, tmp_path):
     service.sync.add_memory(**{**KEYED, **BOB}, memories=["zebra 2"])
     service.sync.add_memory(**{**KEYED, "app_name": "other"}, memories=["zebra 3"])
     assert stored(service) == 3
-    service.sync.add_memory(**ALICE, memories=["zebra 4"], idempotency_key="call-2")
-    assert texts(service, "zebra") == ["zebra 1", "zebra 4"]
+    key = {**ALICE, "idempotency_key": "call-2"}
+    service.sync.add_memory(**key, memories=[{"id": "a1", "content": "zebra"}])
+    with pytest.raises(ConflictError):
+        service.sync.add_memory(**key, memories=[{"id": "a", "content": "1zebra"}])
+    assert texts(service, "zebra") == ["zebra", "zebra 1"]
+
+
+def test_a_key_is_free_again_after_thirty_days(open_service):
+    clock = SettableClock()
+    service = open_service(clock=clock, maintenance_interval=None)
+
+    def add(key: str, text: str) -> list[str]:
+        return service.sync.add_memory(**ALICE, memories=[text], idempotency_key=key)
+
+    add("call-1", "zebra 1")
+    clock.let_pass(29 * 86_400)
+    add("call-2", "zebra 2")
+    with pytest.raises(ConflictError):
+        add("call-1", "zebra 3")
+    clock.let_pass(2 * 86_400)
+    add("call-3", "zebra 2")
+    assert add("call-1", "zebra 3")
 
 
 @pytest.mark.parametrize("key", ["", "a\0b", "\ud800", "x" * 513, 7])

@@ -352,7 +352,7 @@ def test_an_item_that_takes_the_place_of_an_expired_one_is_new(open_service):
     assert same.created_at == clock.wall() - 11
 
 
-def test_an_import_leaves_out_the_items_that_have_expired_since(tmp_path):
+def test_an_import_leaves_out_the_items_that_have_expired_or_are_there(tmp_path):
     clock = SettableClock()
     options = StorageOptions(clock=clock, maintenance_interval=None)
     with MemoryService(tmp_path / "m.db", embedder=None, storage=options) as service:
@@ -361,10 +361,22 @@ def test_an_import_leaves_out_the_items_that_have_expired_since(tmp_path):
         service.sync.admin.export_jsonl(tmp_path / "m.jsonl")
     clock.let_pass(11)
     with MemoryService(tmp_path / "n.db", embedder=None, storage=options) as service:
-        service.sync.admin.import_jsonl(tmp_path / "m.jsonl")
+        for _ in range(2):
+            service.sync.admin.import_jsonl(tmp_path / "m.jsonl")
         assert service.sync.admin.stats()["items"] == 1
         (item,) = service.items.sync.find(NOTES, **ALICE)
-        assert item.key == "long"
+        assert (item.key, item.version) == ("long", 1)
+
+
+def test_an_item_is_gone_at_the_very_end_of_its_ttl(open_service, tmp_path):
+    clock = SettableClock()
+    service = open_service(tmp_path / "m.db", clock=clock, maintenance_interval=None)
+    items = service.items.sync
+    items.write([Put(NOTES, "k", 1, ttl=8)], **ALICE)
+    clock.let_pass(8)
+    assert items.count(**ALICE) == 0
+    assert items.get([(NOTES, "k")], **ALICE) == [None]
+    assert items.namespaces(**ALICE) == []
 
 
 def test_a_read_begins_the_ttl_again_without_a_new_version(open_service, tmp_path):
@@ -426,6 +438,8 @@ CONDITIONS: list[tuple[Any, bool]] = [
     ({"nan": {"$gte": 1}}, False),
     ({"nan": {"$lte": 1}}, False),
     ({"a": {"$gte": math.nan}}, False),
+    ({"nan": {"$in": [math.nan]}}, False),
+    ({"yes": {"$gt": 0}}, False),
     ({}, True),
 ]
 
@@ -433,7 +447,7 @@ CONDITIONS: list[tuple[Any, bool]] = [
 @pytest.mark.parametrize(("where", "expected"), CONDITIONS)
 def test_conditions_on_values(where, expected):
     value = {"a": 1, "b": {"c": "x"}, "nil": None, "list": [1, 2], "d.e": 7}
-    value["nan"] = math.nan
+    value |= {"nan": math.nan, "yes": True}
     assert compiled(where)(value) is expected
 
 

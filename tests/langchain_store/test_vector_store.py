@@ -45,6 +45,7 @@ def test_searches_filter_by_metadata_and_refuse_what_they_do_not_know(tmp_path):
     vector = embedding.embed_query("text 3")
     [near] = store.similarity_search_by_vector(vector, k=1)
     assert near.page_content == "text 3"
+    assert store.similarity_search_by_vector([0.0] * 8) == []
     with pytest.raises(InvalidArgumentError):
         store.similarity_search("text", fetch_k=3)
     with pytest.raises(InvalidArgumentError):

@@ -75,6 +75,17 @@ def test_values_come_back_after_a_reopening(tmp_path):
         assert store.list_namespaces() == []
 
 
+def test_namespaces_are_found_by_their_ends_and_in_pages(store):
+    for labels in (("b", "x"), ("b",), ("a", "y"), ("a", "x", "z"), ("a", "x")):
+        store.put(labels, "k", {})
+    found = store.list_namespaces
+    assert found(suffix=("x",)) == [("a", "x"), ("b", "x")]
+    assert found(suffix=("*", "x")) == [("a", "x"), ("b", "x")]
+    assert found(prefix=("a", "*")) == [("a", "x"), ("a", "x", "z"), ("a", "y")]
+    assert found(max_depth=1) == [("a",), ("b",)]
+    assert found(limit=2, offset=2) == [("a", "y"), ("b",)]
+
+
 def test_a_search_ranks_by_cosine_and_then_what_has_no_vector(store):
     store.put(NOTES, "a", {"text": "aaaa"})
     store.put(NOTES, "b", {"text": "aabb"})

@@ -89,6 +89,11 @@ def test_the_threshold_counts_from_the_one_that_stays(service):
     assert [(g.kept, g.merged) for g in done.groups] == [("2", ("1",))]
 
 
+def test_a_threshold_of_one_merges_what_has_the_same_direction(service):
+    told(service, "A cat is mine.", "I own a cat.", "I live in Rome.")
+    assert merge(service, 1).merged == 1
+
+
 @pytest.mark.parametrize(
     "other",
     ["I like tea, not coffee.", "I like 2 teas.", "Do I like tea?", "like I tea."],

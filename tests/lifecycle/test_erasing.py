@@ -122,6 +122,31 @@ def test_a_session_of_an_erased_user_is_remembered_again(file, capsys):
         assert memory.sync.admin.stats()["memories"] == 3
 
 
+def test_a_user_whose_names_a_purge_hid_is_erased_alone(tmp_path, capsys):
+    file, turn = tmp_path / "memory.db", {"id": "e", "text": "one"}
+    with MemoryService(file, embedder=None).sync as memory:
+        for names in (ALICE, BOB):
+            memory.add_events_to_memory(**names, events=[turn])
+            memory.delete_user(**names)
+        memory.admin.purge()
+    assert _run(capsys, "erase", "--user", NAME, "--yes", "--path", file)[0] == 0
+    with MemoryService(file, embedder=None).sync as memory:
+        told = [
+            memory.add_events_to_memory(**who, events=[turn]) for who in (ALICE, BOB)
+        ]
+        assert [len(ids) - len(ids.left_out) for ids in told] == [1, 0]
+
+
+def test_a_purge_leaves_no_snapshot(tmp_path):
+    """One has the vectors of what is deleted."""
+    snapshot = tmp_path / "memory.db.snap" / "1.vs"
+    with MemoryService(tmp_path / "memory.db", embedder=None) as memory:
+        snapshot.parent.mkdir(exist_ok=True)
+        snapshot.write_bytes(b"vecallS1")
+        memory.sync.admin.purge()
+    assert not snapshot.exists()
+
+
 def test_a_purge_keeps_no_digest_of_proposals_and_keys(tmp_path):
     path = tmp_path / "memory.db"
     with MemoryService(path, embedder=None) as memory:

@@ -67,7 +67,7 @@ def waiting(path: Path) -> tuple[int, int]:
 
 @pytest.mark.parametrize("trigger", TRIGGERS)
 @pytest.mark.parametrize("summarizer", [False, True])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", POLICIES[:2])
 def test_what_waits_counts(limited, path, trigger, summarizer, policy):
     quota = Quota(memories=5, eviction=policy)
     provider = Llm().provider if summarizer else None

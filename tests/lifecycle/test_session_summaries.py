@@ -27,6 +27,7 @@ from vecall import (
     SessionSummary,
     SummaryError,
 )
+from vecall.store import memory_id
 
 NAMED = {**ALICE, "session_id": "s"}
 ANSWER = json.dumps(
@@ -237,6 +238,20 @@ def test_a_session_that_is_deleted_while_it_is_summed_up_stays_deleted(
     llm.meanwhile = lambda: service.sync.delete_session(**NAMED)
     assert service.sync.end_session(talk(1, 2)) == []
     assert memories(service) == []
+
+
+def test_a_turn_that_is_deleted_while_it_is_summed_up_is_in_no_summary(open_service):
+    llm = Llm()
+    service = open_service(summarizer=llm.provider)
+
+    def meanwhile() -> None:
+        llm.meanwhile = lambda: None
+        service.sync.delete_memory(**ALICE, memory_id=memory_id("s", "e1"))
+
+    llm.meanwhile = meanwhile
+    service.sync.end_session(talk(1, 2))
+    (told,) = memories(service)
+    assert ("word1" in told, "word2" in told) == (False, True)
 
 
 def test_a_user_who_is_forgotten_while_a_session_is_summed_up_stays_forgotten(

@@ -17,6 +17,7 @@ from helpers.observed_sessions import (
 )
 from helpers.sessions import session, turn, turns
 from vecall import EmbedderError
+from vecall.hooks import ALLOW, QUARANTINE, PendingWrite, Verdict
 
 NAMED = {**ALICE, "session_id": "s"}
 EARLY = compaction("zebra room", 1.0, 2.0)
@@ -59,6 +60,19 @@ def test_the_remainder_is_remembered_when_the_session_ends(observing, tmp_path):
     for _ in range(2):
         service.sync.end_session(session(*events))
     assert memories(service) == ["zebra room", *said(3)]
+
+
+def test_a_compaction_does_not_take_the_place_of_held_turns(observing):
+    """They wait for the end, and a reviewer."""
+
+    def hold(write: PendingWrite) -> Verdict:
+        return QUARANTINE if "word1" in write.memory.text else ALLOW
+
+    service = observing(on_write=hold)
+    service.sync.observe_session(session(*turns(1, 2), EARLY))
+    service.sync.end_session(**NAMED)
+    (held,) = service.sync.list_memories(**ALICE, state="quarantined")
+    assert (held.text, memories(service)) == (*said(1), ["zebra room"])
 
 
 def test_a_summarizer_is_asked_for_the_remainder_only(observing):

@@ -22,6 +22,7 @@ from vecall import (
     MemoryService,
     NotFoundError,
 )
+from vecall.clock import ttl_seconds
 from vecall.hooks import QUARANTINE
 from vecall.store import examine
 
@@ -396,3 +397,8 @@ def test_an_archived_memory_that_has_expired_is_not_brought_back(service, clock,
     with pytest.raises(NotFoundError):
         service.sync.restore_memory(**ALICE, memory_id=id_)
     assert texts(service) == []
+
+
+def test_a_time_to_live_may_have_a_unit():
+    lasts = [ttl_seconds(f"5{unit}") for unit in ("", *"smhdw")]
+    assert lasts == [5, 5, 300, 18e3, 432e3, 3_024e3]

@@ -14,6 +14,7 @@ from helpers.memories import ALICE, BOB, SECRET, texts
 from helpers.processes import child, said, tell
 from helpers.sessions import session, turn, turns
 from vecall import ConfigError, LimitExceededError, MemoryEntry, MemoryService, Quota
+from vecall.hooks import ALLOW, QUARANTINE, PendingWrite, Verdict
 from vecall.store import examine
 
 POLICIES = ["oldest", "lru", "lowest_value"]
@@ -398,3 +399,14 @@ def test_nothing_that_is_new_goes_for_the_hundredth(limited, policy):
 def all_texts(service: MemoryService) -> list[str]:
     listed = service.sync.list_memories(**ALICE, limit=1_000)
     return [memory.text for memory in listed]
+
+
+def test_a_quota_does_not_count_what_is_held_for_review(open_service):
+    def hold(write: PendingWrite) -> Verdict:
+        return QUARANTINE if "held" in write.memory.text else ALLOW
+
+    service = open_service(quota=Quota(memories=1), on_write=hold)
+    service.sync.add_memory(**ALICE, memories=["zebra"])
+    service.sync.add_memory(**ALICE, memories=["held zebra"])
+    with pytest.raises(LimitExceededError):
+        service.sync.add_memory(**ALICE, memories=["zebra 2"])

@@ -87,7 +87,7 @@ def test_the_shown_times_find_their_memory_again(memory):
     "given",
     ["2015-07-23", date(2015, 7, 23), datetime(2015, 7, 23), "2015-07-23T02:00+02:00"],
 )
-def test_a_time_without_an_offset_is_utc(memory, given):
+def test_a_time_without_an_offset_is_utc(memory, three_hours_east, given):
     (made,) = memory.add("zebra", **ALICE, timestamp=given)["results"]
     assert memory.get(made["id"])["created_at"] == "2015-07-23T00:00:00+00:00"
 

@@ -159,11 +159,12 @@ def test_the_same_hits_are_the_same_text_and_others_have_another_nonce():
             MEMORIES[:1],
             [MemoryEntry("b", id="a")],
             [MemoryEntry("b", id="b")],
+            [MemoryEntry("c", id="b")],
             [MemoryEntry("ab")],
             [MemoryEntry("a"), MemoryEntry("b")],
         )
     }
-    assert len(nonces) == 7
+    assert len(nonces) == 8
 
 
 def in_another_process(secret: str) -> str:

@@ -233,7 +233,10 @@ def test_a_calibration_survives_its_file(tmp_path, open_service):
     assert Calibration.load(tmp_path / "c.json") == own
     assert own.of_model("another") == Calibration.shipped().other
     mine = own.models["mine"]
-    with_other = replace(own, other=mine, matches=own.words, cosine=own.words)
+    assert own.of_model("fastembed:somebody/Mine") == mine
+    with_other = replace(
+        own, other=mine, matches=own.words, cosine=own.words, messages=-0.5
+    )
     with_other.save(tmp_path / "d.json")
     assert Calibration.load(tmp_path / "d.json") == with_other
     assert with_other.of_model("another") == mine
@@ -253,9 +256,9 @@ def test_a_calibration_survives_its_file(tmp_path, open_service):
         '{"words": {}, "models": {}}',
         '{"words": {"bias": 1, "covered_root": 1}, "models": {}}',
         '{"words": {"bias": NaN, "covered_root": 1, "place": 1, "relative": 1,'
-        '"seen": 1, "factor": 1}, "models": {}}',
+        '"seen": 1, "factor": 1, "size": 1}, "models": {}}',
         '{"words": {"bias": "s3cret", "covered_root": 1, "place": 1, "relative": 1,'
-        '"seen": 1, "factor": 1}, "models": {}}',
+        '"seen": 1, "factor": 1, "size": 1}, "models": {}}',
     ],
 )
 def test_a_file_that_is_no_calibration_is_refused(tmp_path, text, open_service):
@@ -355,6 +358,7 @@ def test_too_little_to_fit_on_is_refused():
         fit(rows, [0, 1, *[0] * 97], vectors=False)
     with pytest.raises(ConfigError, match="relevant ones and others"):
         fit([*rows, rows[0]], [0] * 100, vectors=False)
+    assert fit([*rows, rows[0]], [0, 1] * 50, vectors=False).bias == pytest.approx(0.0)
 
 
 def test_signals_come_from_an_explained_search_alone(service):

@@ -104,8 +104,9 @@ def test_a_scorer_has_the_last_word(open_service):
     assert {query for *_, query in seen} == {"parrot"}
 
 
-def test_a_floor_holds_for_what_the_scorer_says(open_service):
-    service = open_service(scorer=lambda memory, query: (0.0, 0.5))
+@pytest.mark.parametrize("confidence", [0.0, None])
+def test_a_floor_holds_for_what_the_scorer_says(open_service, confidence):
+    service = open_service(scorer=lambda memory, query: (confidence, 0.5))
     add(service, "parrot")
     assert found(service)
     answer = service.sync.search_memory(**ALICE, query="parrot", min_confidence=0.1)

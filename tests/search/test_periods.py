@@ -107,6 +107,16 @@ def test_the_parts_of_a_score_add_up_with_a_period_too(opened, mode):
     assert mode == "rrf" or confidences == sorted(confidences, reverse=True)
 
 
+@pytest.mark.parametrize("mode", ["words alone", "rrf"])
+def test_a_day_ends_where_the_next_one_begins(opened, mode):
+    service = opened(**MODES[mode])
+    add(service, *(("The garden", told(day, 0)) for day in ("11-26", "11-25")))
+    assert [
+        memory.timestamp
+        for memory in service.sync.search_memory(**ALICE, query="garden yesterday")
+    ] == [YESTERDAY, YESTERDAY + DAY]
+
+
 def test_the_response_says_the_period(opened):
     service = opened()
     add(service, *GARDEN)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from helpers.conversations import ALICE, session, texts, turn
-from vecall import Filter, MemoryEntry, SearchMemoryResponse
+from vecall import Filter, Limits, MemoryEntry, SearchMemoryResponse
 
 
 def test_what_one_session_said_is_found_in_the_next(open_service):
@@ -71,6 +71,12 @@ def test_a_query_without_a_word_finds_nothing(open_service, query):
     service = open_service()
     service.sync.add_memory(**ALICE, memories=["zebra"])
     assert texts(service, query) == []
+
+
+def test_a_query_that_is_too_long_is_cut(open_service):
+    service = open_service(limits=Limits(max_query_chars=12))
+    service.sync.add_memory(**ALICE, memories=["zebra", "quagga", "okapi"])
+    assert set(texts(service, "zebra quagga okapi")) == {"zebra", "quagga"}
 
 
 def test_a_user_without_memories_finds_nothing(open_service):
@@ -177,8 +183,10 @@ def test_a_filter_narrows_by_session_and_by_time(open_service):
         )
 
     def days(**options: Any) -> list[str]:
-        found = texts(service, "zebra", filter=Filter(**options))
-        return sorted(text[-1] for text in found)
+        found = sorted(texts(service, "zebra", filter=Filter(**options)))
+        listed = service.sync.list_memories(**ALICE, filter=Filter(**options))
+        assert sorted(each.text for each in listed) == found
+        return [text[-1] for text in found]
 
     assert days() == ["0", "1", "2", "3"]
     assert days(session_id="s1-3") == ["3"]

@@ -234,6 +234,9 @@ def test_headers_that_decide_are_there_once(door):
         "GET", f"{ALICE}/memories", headers=origins
     )
     assert error_of(answer) == (403, "origin")
+    ends = {"Content-Length": "2", "Transfer-Encoding": "chunked"}
+    answer = opened.ask("POST", SEARCH, headers=ends, content=b"{}")
+    assert error_of(answer) == (400, "bad_request")
 
 
 def test_no_web_page_is_answered_but_of_an_allowed_origin(door):

@@ -62,6 +62,29 @@ def test_one_token_leaves_places_to_others():
     asyncio.run(scenario())
 
 
+def test_who_waits_for_several_places_is_not_overtaken_by_others():
+    order: list[str] = []
+
+    async def one(places: Places, token: str, size: int) -> None:
+        async with places.place(token, size):
+            order.append(token)
+
+    async def scenario() -> None:
+        places = Places(2, 2, 5.0)
+        async with places.place("a"):
+            waits = [
+                asyncio.ensure_future(one(places, token, size))
+                for token, size in (("b", 2), ("c", 1))
+            ]
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert order == []  # one place is free, and c came later than b
+        await asyncio.gather(*waits)
+
+    asyncio.run(scenario())
+    assert order == ["b", "c"]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_no_place_is_lost_or_given_twice(seed):
     """Whoever is cancelled, waiting or just let in; sizes and tokens by chance."""

@@ -14,10 +14,11 @@ from vecall import (
     ConflictError,
     MemoryService,
     PendingWrite,
+    Put,
     Verdict,
 )
 from vecall.hooks import ALLOW, QUARANTINE
-from vecall.store import AddMemories, MergeMemories
+from vecall.store import AddMemories, MergeMemories, WriteItems
 from vecall.summaries import LlmSummaryProvider
 
 
@@ -125,6 +126,18 @@ def test_a_consolidation_reports_the_groups_that_it_merged(memory, between):
         ("new1", ("old1",))
     ]
     assert done.merged == 1
+
+
+def test_an_item_that_is_written_while_its_namespace_is_deleted_stays(memory, between):
+    items = memory.items.sync
+    items.write([Put(("n",), key, 1) for key in "ab"], **ALICE)
+
+    def write() -> None:
+        items.write([Put(("n",), "a", 2)], **ALICE)
+
+    between(memory, WriteItems, write, before=True)
+    assert items.delete(("n",), **ALICE) == 1
+    assert [item.value for item in items.find((), **ALICE)] == [2]
 
 
 def test_a_summary_that_is_quarantined_folds_nothing(place, open_service):

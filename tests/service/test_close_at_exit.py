@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import pytest
 from helpers.processes import run
-from vecall import MemoryService
+from vecall import ClosedError, MemoryService
+from vecall.concurrency import closing
+from vecall.concurrency.closing import ClosesOnExit
 
 ME = {"app_name": "a", "user_id": "u"}
 
@@ -94,3 +97,18 @@ def test_no_acknowledged_write_of_a_daemon_thread_is_lost(tmp_path: Path) -> Non
         for user, id_ in told:
             entry = memory.sync.get_memory(app_name="a", user_id=user, memory_id=id_)
             assert entry.id == id_
+
+
+def test_a_service_that_cannot_be_closed_keeps_no_other_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stuck(ClosesOnExit):
+        def close(self) -> None:
+            raise RuntimeError
+
+    monkeypatch.setattr(closing, "_open", WeakValueDictionary())
+    memory, stuck = MemoryService(tmp_path / "m.db", embedder=None), Stuck()
+    closing.close_at_exit(stuck)  # later ones are closed first
+    closing._close_open_services()
+    with pytest.raises(ClosedError):
+        memory.sync.admin.stats()

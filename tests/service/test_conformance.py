@@ -170,11 +170,11 @@ def test_strings_and_entries_are_remembered(client):
     assert found.custom_metadata == {"page": 7}
 
 
-@pytest.mark.parametrize("blank", ["", " \n", {"content": ""}, {"parts": []}])
-def test_a_memory_without_text_is_refused(client, blank):
+def test_a_memory_without_text_is_refused(client):
     """So that nothing without text is ever found."""
-    with pytest.raises(InvalidArgumentError):
-        client.add("zebra", blank)
+    for blank in ("", " \n", {"content": ""}, {"parts": []}):
+        with pytest.raises(InvalidArgumentError):
+            client.add("zebra", blank)
     assert client.search() == []
 
 
@@ -187,13 +187,13 @@ def test_a_memory_is_deleted_by_its_id(client):
     assert client.texts() == ["zebra 2"]
 
 
-@pytest.mark.parametrize("memory_id", [None, "unknown", "%", "e1"])
-def test_an_unknown_id_or_none_deletes_nothing(client, memory_id):
+def test_an_unknown_id_or_none_deletes_nothing(client):
     """S1.7."""
     client.tell(turn(1))
-    client.delete(memory_id)
-    client.delete(memory_id, **BOB)
-    assert client.texts() == ["zebra 1"]
+    for memory_id in (None, "unknown", "%", "e1"):
+        client.delete(memory_id)
+        client.delete(memory_id, **BOB)
+        assert client.texts() == ["zebra 1"], memory_id
 
 
 def test_a_deleted_turn_stays_deleted_where_deletions_are_recorded(client):
@@ -205,19 +205,19 @@ def test_a_deleted_turn_stays_deleted_where_deletions_are_recorded(client):
     assert client.texts() == expected
 
 
-@pytest.mark.parametrize("query", WORDLESS, ids=ascii)
-def test_a_query_without_a_word_finds_nothing(client, query):
+def test_a_query_without_a_word_finds_nothing(client):
     """S0.45."""
     client.tell(turn(1))
-    assert client.search(query) == []
+    for query in WORDLESS:
+        assert client.search(query) == [], ascii(query)
 
 
-@pytest.mark.parametrize("query", HOSTILE, ids=lambda query: ascii(query)[:24])
-def test_no_query_is_refused(client, query):
+def test_no_query_is_refused(client):
     """S0.11: whatever it says; what is found has text."""
     client.tell(turn(1), turn(2))
-    for memory in client.search(query):
-        assert memory.text in {"zebra 1", "zebra 2"}
+    for query in HOSTILE:
+        for memory in client.search(query):
+            assert memory.text in {"zebra 1", "zebra 2"}, ascii(query)[:24]
 
 
 def test_hostile_texts_are_kept_and_found(client):
@@ -256,11 +256,11 @@ def test_five_memories_unless_a_search_asks_for_more_or_fewer(client):
     assert client.search(top_k=12)[:3] == client.search(top_k=3)
 
 
-@pytest.mark.parametrize("top_k", [0, -1, True, 1.5, "5", 1_000_000])
-def test_a_number_of_memories_that_is_none_is_refused(client, top_k):
+def test_a_number_of_memories_that_is_none_is_refused(client):
     """S0.27."""
-    with pytest.raises(ValueError, match="top_k"):
-        client.search(top_k=top_k)
+    for top_k in (0, -1, True, 1.5, "5", 1_000_000):
+        with pytest.raises(ValueError, match="top_k"):
+            client.search(top_k=top_k)
 
 
 def test_what_may_not_be_found_takes_no_place_in_the_answer(client):
@@ -298,10 +298,10 @@ def test_what_is_no_longer_true_is_not_found(client):
     assert client.texts() == ["zebra now"]
 
 
-@pytest.mark.parametrize("bad", ["", "a\0b", "\ud800", "x" * 513, 7, None])
-def test_what_cannot_be_a_name_is_refused(client, bad):
+def test_what_cannot_be_a_name_is_refused(client):
     """S0.11: and nothing was written."""
-    for who in ({**ALICE, "user_id": bad}, {**ALICE, "app_name": bad}):
+    bad = ["", "a\0b", "\ud800", "x" * 513, 7, None]
+    for who in [{**ALICE, of: name} for of in ("user_id", "app_name") for name in bad]:
         for call in (
             lambda who=who: client.search(**who),
             lambda who=who: client.tell(turn(1), **who),

@@ -307,6 +307,15 @@ def test_a_whole_file_is_recovered_whole(open_service, path, capsys):
     assert set(EMBEDDER.asked) == {"zebra"}, "the vectors were saved as well"
 
 
+def test_a_memory_is_never_recovered_for_another_user(open_service, path):
+    """A user whose row has a damaged name has the number of the row as the name."""
+    made(open_service, path, 2)
+    changed(path, "UPDATE part SET user = ? WHERE user = ?", "mallory", USERS[0])
+    target = path.with_name("new.db")
+    recover(path, target)
+    assert found(open_service(target, embedder=EMBEDDER), "mallory") == []
+
+
 def test_odd_values_beside_the_checksum_do_not_end_a_recovery(open_service, path):
     """A column that no checksum covers costs at most its own row."""
     texts = made(open_service, path, 12)

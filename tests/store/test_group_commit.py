@@ -6,12 +6,15 @@ import asyncio
 import struct
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from helpers.memories import ALICE, texts
 from helpers.processes import HOLDER, child, said, tell
+from vecall import StorageFullError
 from vecall.store import Change
+from vecall.store.file.database import Database
 
 
 def commits_in(log: Path) -> int:
@@ -58,6 +61,41 @@ def test_writes_that_wait_together_share_one_sync(open_service, tmp_path):
 
     asyncio.run(work())
     assert len(texts(service, "zebra")) == 100
+
+
+@pytest.mark.parametrize(("durability", "level"), [("full", 2), ("process", 1)])
+def test_each_write_is_synced_unless_it_may_be_lost(tmp_path, durability, level):
+    with (
+        closing(Database(tmp_path / "m.db", durability)) as database,
+        database.exclusive() as connection,
+    ):
+        assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
+
+
+def test_a_deletion_is_written_where_the_write_beside_it_has_no_room(
+    open_service, tmp_path
+):
+    path = tmp_path / "m.db"
+    service = open_service(path)
+    ids = service.sync.add_memory(**ALICE, memories=["zebra 1", "zebra 2"])
+    service.close()
+    service = open_service(path, min_free_bytes=2**62)
+
+    async def work() -> list[object]:
+        with child(HOLDER, path) as holder:
+            assert said(holder) == "held"
+            calls = [
+                service.delete_memory(**ALICE, memory_id=ids[0]),
+                service.add_memory(**ALICE, memories=["zebra 3"]),
+                service.delete_memory(**ALICE, memory_id=ids[1]),
+            ]
+            tasks = [asyncio.ensure_future(each) for each in calls]
+            await asyncio.sleep(0)  # as above
+            tell(holder, "go")
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+    one, full, two = asyncio.run(work())
+    assert (one, type(full), two) == (True, StorageFullError, True)
 
 
 class Unmeasured:

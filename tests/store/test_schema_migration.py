@@ -26,6 +26,7 @@ from helpers.old_files import (
 )
 from vecall import EmbeddingMismatchError, NotFoundError
 from vecall.store import examine
+from vecall.store.rows import names_checksum
 
 
 @pytest.fixture(params=OLD, ids=lambda schema: f"schema {schema}")
@@ -68,6 +69,9 @@ def test_an_old_file_is_migrated_with_everything_in_it(open_old, old, schema):
     levels = {finding.about: finding.level for finding in examine(old)}
     assert "error" not in levels.values()
     assert levels["counts"] == "ok"
+    with closing(sqlite3.connect(old)) as connection:
+        users = connection.execute("SELECT id, app, user, crc FROM part").fetchall()
+    assert all(names_checksum(*names) == crc for *names, crc in users)
 
 
 def test_a_migrated_file_is_like_one_that_was_made_today(open_old, old, tmp_path):

@@ -244,6 +244,15 @@ def test_a_turn_that_is_deleted_while_it_is_summed_up_is_in_no_summary(open_one)
     assert "word2" in one.texts()[0]
 
 
+def test_a_session_that_is_deleted_leaves_what_waits_of_others(open_one):
+    one = open_one()
+    for number, id_ in enumerate(("a", "b")):
+        one.sync.observe_session(session(turn(number), id_=id_))
+    one.sync.delete_session(**ALICE, session_id="a")
+    assert one.sync.end_session(**ALICE, session_id="a") == []
+    assert len(one.sync.end_session(**ALICE, session_id="b")) == 1
+
+
 def test_a_summarizer_that_ends_its_own_session_is_refused(open_one):
     llm, caught = Llm(), []
     one = open_one(summarizer=llm.provider)

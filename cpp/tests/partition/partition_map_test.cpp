@@ -89,6 +89,20 @@ TEST_CASE("the partition map finds what std::map finds, under the oddest names")
   CHECK(map.size() == 0);
 }
 
+TEST_CASE("users whose hashes are equal have partitions of their own") {
+  std::map<std::uint32_t, std::string> users;  // by their hashes, some 100,000
+  std::string user;
+  do {
+    user = "user" + std::to_string(users.size());
+  } while (users.emplace(hash_of({"app", user}), user).second);
+  const std::string other = users[hash_of({"app", user})];
+  PartitionMap map(make_space(0));
+  const auto made = map.find_or_create({"app", user});
+  CHECK_FALSE(map.find({"app", other}));
+  CHECK(map.find_or_create({"app", other}).get() != made.get());
+  CHECK(map.find({"app", user}).get() == made.get());
+}
+
 TEST_CASE("a partition that was erased exists while a reference is held") {
   PartitionMap map(make_space(0));
   const auto held = map.find_or_create({"a", "b"});

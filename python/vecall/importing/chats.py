@@ -13,6 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from vecall.clock import DAY_S
 from vecall.coding_agents.transcript import LineTurns, turns_of_line
 from vecall.importing.sources import (
     MOST_CHARACTERS,
@@ -382,20 +383,22 @@ def mem0(source: Source) -> Iterator[Record]:
             if text.strip():
                 source.tally.rest(entry, _MEM0)
             own, more = entry.get("metadata"), ("agent_id", "updated_at", "categories")
+            metadata = own if isinstance(own, dict) else {}
+            metadata |= given(**{name: entry.get(name) for name in more})
+            until = entry.get("expiration_date")
+            if isinstance(until, str) and len(until) == 10:  # the last day, no time
+                until = (seconds_of(until, place, "expiration_date") or 0.0) + DAY_S
             yield from _memory(
                 source,
                 place,
                 text,
-                {
-                    **(own if isinstance(own, dict) else {}),
-                    **given(**{name: entry.get(name) for name in more}),
-                },
+                metadata,
                 id=entry["id"],
                 user_id=entry.get("user_id"),
                 session_id=entry.get("run_id"),
                 author=entry.get("actor_id") or entry.get("role"),
                 timestamp=entry.get("created_at"),
-                valid_until=entry.get("expiration_date"),
+                valid_until=until,
             )
 
 
