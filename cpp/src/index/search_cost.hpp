@@ -4,6 +4,7 @@
 // alone, without a graph. Pure functions, safe from any thread.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "vecall/options.hpp"
@@ -53,6 +54,30 @@ inline std::size_t pool_size(const SearchSize& size) noexcept {
                static_cast<double>(size.matches);
   }
   return static_cast<std::size_t>(std::min(breadth, static_cast<double>(size.slots)));
+}
+
+// Of the entries of the pool that are expanded, all but few lie near the hits: the room
+// for more is for the query whose hits have many rows near them.
+inline std::size_t pool_with_spare(const SearchSize& size) noexcept {
+  const std::size_t pool = pool_size(size);
+  return std::min(pool + pool / 4, size.slots);
+}
+
+// Entries of the pool among which k are likely to pass. REQUIRES: as pool_size().
+inline std::size_t hits_and_strays(const SearchSize& size) noexcept {
+  if (size.selects_all) return size.hits;
+  return (size.hits * size.slots + size.matches - 1) / size.matches;
+}
+
+// How many times the k-th neighbour's squared distance that of neighbour `breadth` is
+// where the rows within a distance grow with its power of 25.6, as those of embeddings
+// do. Square roots are the same on every machine, std::pow is not.
+inline float farther(const SearchSize& size) noexcept {
+  const auto root4 = [](double x) { return std::sqrt(std::sqrt(x)); };
+  const double share =
+      static_cast<double>(size.breadth) / static_cast<double>(size.hits);
+  const double root16 = root4(root4(share));
+  return static_cast<float>(root16 * root4(root16));
 }
 
 // A search of the graph, which meets a row that passes the more rarely the fewer pass.
