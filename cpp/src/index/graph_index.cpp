@@ -201,7 +201,9 @@ bool GraphIndex::search(const DenseQuery& query, std::size_t ef, DenseScratch& s
 void GraphIndex::traverse(const DenseQuery& query, const SearchSize& size,
                           GraphSearch& search) const {
   const RowTable& rows = query.rows;
-  const std::size_t pool = pool_with_spare(size);
+  // Where rows do not pass, the k-th entry is no hit that says how near others must be.
+  const bool all_pass = query.selection.selects_all() && rows.all_have_vectors();
+  const std::size_t pool = all_pass ? pool_with_spare(size) : pool_size(size);
   const std::size_t most_copies = std::clamp<std::size_t>(pool / 4, 1, query.k);
   constexpr float kNoLimit = std::numeric_limits<float>::infinity();
   search.enter(*graph_, rows, query.encoded);
@@ -210,7 +212,8 @@ void GraphIndex::traverse(const DenseQuery& query, const SearchSize& size,
   });
   search.search(
       *graph_, rows, query.encoded, 0, pool, kNoLimit,
-      {hits_and_strays(size), farther(size), size.breadth / 4, estimate_error(query)});
+      {query.k, farther(size), all_pass ? size.breadth / 4 : GraphSearch::End::kAll,
+       estimate_error(query)});
 }
 
 std::size_t GraphIndex::offer_found(const DenseQuery& query, const GraphSearch& search,

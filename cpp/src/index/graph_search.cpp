@@ -71,7 +71,7 @@ void GraphSearch::compare(const RowTable& rows, const EncodedQuery& query,
 }
 
 bool GraphSearch::is_too_far(std::size_t place, const End& end) {
-  if (end.hits == 0 || place < end.hits || expanded_ < end.least) return false;
+  if (place < end.hits || expanded_ < end.least) return false;
   const float last_hit = pool_[end.hits - 1].estimate;
   if (last_hit != last_hit_) {
     last_hit_ = last_hit;

@@ -45,10 +45,12 @@ class GraphSearch {
   // What lets a search end before every entry of its pool was expanded: no entry that
   // is left is near enough to lead to one of the best.
   struct End {
-    std::size_t hits = 0;   // entries among which the best are; 0 = no such end
-    float farther = 1;      // squared distance that is too far, of the last hit's
-    std::size_t least = 0;  // entries that are expanded anyway
-    EstimateError error;    // rows that it may confuse with the last hit are not far
+    static constexpr std::size_t kAll = static_cast<std::size_t>(-1);
+
+    std::size_t hits = 0;      // entries that are wanted, whose codes are fetched
+    float farther = 1;         // squared distance that is too far, of the last hit's
+    std::size_t least = kAll;  // entries that are expanded anyway
+    EstimateError error;       // rows that it may confuse with the last hit are not far
   };
 
   // Searches `level` from what the pool holds, with a pool of `ef`. At most kMostCopies

@@ -25,6 +25,7 @@ namespace search_cost {
 
 // What a row costs when it is compared (measured, see bench/results/performance.md).
 inline constexpr double kGatheredRow = 4.0;
+inline constexpr double kFilteredRow = 1.35;  // of a scan in order
 inline constexpr double kTraversedRow = 12.0;
 // What a traversal costs beside the rows of its pool: entrances, copies, rescoring.
 inline constexpr double kEntered = 8'000.0;
@@ -56,17 +57,11 @@ inline std::size_t pool_size(const SearchSize& size) noexcept {
   return static_cast<std::size_t>(std::min(breadth, static_cast<double>(size.slots)));
 }
 
-// Of the entries of the pool that are expanded, all but few lie near the hits: the room
-// for more is for the query whose hits have many rows near them.
+// The same where a search ends at what is farther(): room for a query whose hits have
+// many rows near them.
 inline std::size_t pool_with_spare(const SearchSize& size) noexcept {
   const std::size_t pool = pool_size(size);
   return std::min(pool + pool / 4, size.slots);
-}
-
-// Entries of the pool among which k are likely to pass. REQUIRES: as pool_size().
-inline std::size_t hits_and_strays(const SearchSize& size) noexcept {
-  if (size.selects_all) return size.hits;
-  return (size.hits * size.slots + size.matches - 1) / size.matches;
 }
 
 // How many times the k-th neighbour's squared distance that of neighbour `breadth` is
@@ -93,7 +88,8 @@ inline double scan_cost(const SearchSize& size) noexcept {
   const auto slots = static_cast<double>(size.slots);
   const auto matches = static_cast<double>(size.matches);
   return size.selects_all ? slots
-                          : std::min(matches * search_cost::kGatheredRow, slots);
+                          : std::min(matches * search_cost::kGatheredRow,
+                                     slots * search_cost::kFilteredRow);
 }
 
 // Whether the graph is likely faster. kHnsw without a filter traverses a small table
