@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kLineWords = kCacheLine / sizeof(Slot);
+constexpr std::size_t kHalfLine = kLineWords / 2;
 constexpr std::size_t kBlockChunks = 4;
 constexpr double kBeyondRounding = 1e-9;
 
@@ -36,7 +37,7 @@ Graph::Graph(std::uint32_t m, const Slot* lowest)
       flat_above_((1.0 + kBeyondRounding) / static_cast<double>(m)),
       stride_(lowest != nullptr
                   ? 2 * std::size_t{m}
-                  : (2 * std::size_t{m} + kLineWords - 1) / kLineWords * kLineWords),
+                  : (2 * std::size_t{m} + kHalfLine - 1) / kHalfLine * kHalfLine),
       upper_stride_((std::size_t{m} + kLineWords - 1) / kLineWords * kLineWords) {}
 
 void Graph::make_room(const RowTable& rows, std::size_t more) {

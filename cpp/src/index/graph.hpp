@@ -136,8 +136,8 @@ class Graph {
 
   const std::uint32_t m_;
   const Slot* const lowest_;
-  const double flat_above_;         // numbers of slots that do not rise
-  const std::size_t stride_;        // words of a lowest list, whole cache lines
+  const double flat_above_;   // numbers of slots that do not rise
+  const std::size_t stride_;  // words of a lowest list, whole halves of cache lines
   const std::size_t upper_stride_;  // words of an upper list
   std::vector<Links> blocks_;       // lowest lists, of the chunks that came together
   std::vector<std::unique_ptr<Chunk>> chunks_;

@@ -186,7 +186,7 @@ bool GraphIndex::search(const DenseQuery& query, std::size_t ef, DenseScratch& s
   if (graph_->entry().slot == kNoSlot) return false;
   scratch.shortlist.begin(query.k, estimate_error(query));
   scan_slots(query, tail_.slots(), scratch);
-  traverse(query, pool_size(size_of(query, ef)), graph_search);
+  traverse(query, size_of(query, ef), graph_search);
   const std::size_t passing = offer_found(query, graph_search, scratch);
   // The pool is what lies nearest as far as the graph knows. Unless k of it pass, or it
   // holds every row, rows that pass may be nearer than the strays that were met.
@@ -198,20 +198,22 @@ bool GraphIndex::search(const DenseQuery& query, std::size_t ef, DenseScratch& s
   return true;
 }
 
-void GraphIndex::traverse(const DenseQuery& query, std::size_t pool,
+void GraphIndex::traverse(const DenseQuery& query, const SearchSize& size,
                           GraphSearch& search) const {
   const RowTable& rows = query.rows;
+  // Where rows do not pass, the k-th entry is no hit that says how near others must be.
+  const bool all_pass = query.selection.selects_all() && rows.all_have_vectors();
+  const std::size_t pool = all_pass ? pool_with_spare(size) : pool_size(size);
   const std::size_t most_copies = std::clamp<std::size_t>(pool / 4, 1, query.k);
   constexpr float kNoLimit = std::numeric_limits<float>::infinity();
   search.enter(*graph_, rows, query.encoded);
   search.add_copies(*graph_, rows, query.encoded, most_copies, [&](Slot slot) {
     return !rows.is_pending(slot) && passes(query, slot);
   });
-  search.search(*graph_, rows, query.encoded, 0, pool, kNoLimit);
-  // They are the first to be scored.
-  for (std::size_t i = 0; i < std::min(query.k, search.pool().size()); ++i) {
-    prefetch_low(rows, search.pool()[i].slot());
-  }
+  search.search(
+      *graph_, rows, query.encoded, 0, pool, kNoLimit,
+      {query.k, farther(size), all_pass ? size.breadth / 4 : GraphSearch::End::kAll,
+       estimate_error(query)});
 }
 
 std::size_t GraphIndex::offer_found(const DenseQuery& query, const GraphSearch& search,

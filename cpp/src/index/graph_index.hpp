@@ -72,7 +72,8 @@ class GraphIndex {
   [[nodiscard]] SearchSize size_of(const DenseQuery& query,
                                    std::size_t ef) const noexcept;
   // Leaves the rows near the query in the pool of `search`.
-  void traverse(const DenseQuery& query, std::size_t pool, GraphSearch& search) const;
+  void traverse(const DenseQuery& query, const SearchSize& size,
+                GraphSearch& search) const;
   // Offers what traverse() found to the shortlist. Returns how many of the rows of the
   // tail and of the pool pass.
   std::size_t offer_found(const DenseQuery& query, const GraphSearch& search,

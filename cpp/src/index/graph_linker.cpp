@@ -41,7 +41,7 @@ void GraphLinker::link(Graph& graph, const RowTable& rows, Slot slot,
   search.descend(graph, rows, query, level);
   for (int at = std::min(level, entry.level); at >= 0; --at) {
     if (at == 0) search.add_landmarks(graph, rows, query);
-    search.search(graph, rows, query, at, ef_construction, copy);
+    search.search(graph, rows, query, at, ef_construction, copy, {});
     link_level(graph, rows, query, search.pool(), slot, at);
   }
   graph.set_linked(slot);

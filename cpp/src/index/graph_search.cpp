@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "index/shortlist.hpp"
+#include "index/rescore.hpp"
 #include "kernels/dispatch.hpp"
 #include "vecall/assert.hpp"
 
@@ -15,6 +15,8 @@ constexpr std::size_t kMostCompared = 2048;  // at least the longest list
 // Rows whose neighbours' codes are on their way to the cache while those of another one
 // are compared. One turn is too short for all of them to arrive.
 constexpr std::size_t kInFlight = 2;
+// Of an estimate's margin, what may hide that a row leads to one of the best.
+constexpr float kUnsure = 0.5F;
 
 }  // namespace
 
@@ -26,6 +28,8 @@ void GraphSearch::begin(const RowTable& rows, std::size_t ef) {
   met_.clear();
   met_estimates_.clear();
   left_out_equals_ = false;
+  expanded_ = 0;
+  last_hit_ = std::numeric_limits<float>::infinity();
   limits_equals_ = ef < rows.slots();
   for (Entry& entry : pool_) {
     entry = {entry.estimate, entry.slot()};
@@ -54,7 +58,6 @@ std::size_t GraphSearch::collect(const Graph& graph, const RowTable& rows, Slot 
     for (std::size_t line = 0; line < bytes; line += 64) {
       __builtin_prefetch(codes + line);
     }
-    __builtin_prefetch(rows.factors(slots[i]));
     codes_[at + i] = codes;
   }
   return found;
@@ -67,12 +70,26 @@ void GraphSearch::compare(const RowTable& rows, const EncodedQuery& query,
                            estimates_.data());
 }
 
-Slot GraphSearch::choose(const Graph& graph, int level, std::size_t& next) {
+bool GraphSearch::is_too_far(std::size_t place, const End& end) {
+  if (place < end.hits || expanded_ < end.least) return false;
+  const float last_hit = pool_[end.hits - 1].estimate;
+  if (last_hit != last_hit_) {
+    last_hit_ = last_hit;
+    near_ = last_hit - std::max(kUnsure * end.error.margin(last_hit),
+                                (end.farther - 1.0F) * (1.0F - last_hit));
+  }
+  return pool_[place].estimate < near_;
+}
+
+Slot GraphSearch::choose(const Graph& graph, const RowTable& rows, int level,
+                         const End& end, std::size_t& next) {
   while (next < pool_.size() && pool_[next].expanded()) ++next;
-  if (next == pool_.size()) return kNoSlot;
+  if (next == pool_.size() || is_too_far(next, end)) return kNoSlot;
   pool_[next].expand();
-  const Slot slot = pool_[next++].slot();
+  ++expanded_;
+  const Slot slot = pool_[next].slot();
   graph.prefetch_links(slot, level);
+  if (next++ < end.hits) prefetch_low(rows, slot);
   return slot;
 }
 
@@ -98,7 +115,7 @@ std::size_t GraphSearch::take(const RowTable& rows, const EncodedQuery& query,
 
 void GraphSearch::search(const Graph& graph, const RowTable& rows,
                          const EncodedQuery& query, int level, std::size_t ef,
-                         float copy) {
+                         float copy, const End& end) {
   begin(rows, ef);
   copies_ = 0;
   for (const Entry& entry : pool_) {
@@ -113,7 +130,7 @@ void GraphSearch::search(const Graph& graph, const RowTable& rows,
   Slot chosen = kNoSlot;
   for (std::size_t turn = 0; idle < kInFlight; ++turn) {
     const Slot ready = chosen;
-    chosen = choose(graph, level, next);
+    chosen = choose(graph, rows, level, end, next);
     const std::size_t at = turn % kInFlight * kMostCompared;
     std::size_t& count = waiting[turn % kInFlight];
     idle = chosen == kNoSlot && ready == kNoSlot && count == 0 ? idle + 1 : 0;
@@ -148,6 +165,7 @@ void GraphSearch::add_landmarks(const Graph& graph, const RowTable& rows,
   for (std::size_t i = 0; i < near && found < kLandmarks; ++i) {
     const Slot slot = landmarks.slot(positions_[i]);
     if (is_in_pool(slot)) continue;
+    graph.prefetch_links(slot, 0);
     slots_[found] = slot;
     codes_[found++] = rows.high(slot);
   }

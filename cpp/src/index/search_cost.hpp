@@ -4,6 +4,7 @@
 // alone, without a graph. Pure functions, safe from any thread.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "vecall/options.hpp"
@@ -24,6 +25,7 @@ namespace search_cost {
 
 // What a row costs when it is compared (measured, see bench/results/performance.md).
 inline constexpr double kGatheredRow = 4.0;
+inline constexpr double kFilteredRow = 1.35;  // of a scan in order
 inline constexpr double kTraversedRow = 12.0;
 // What a traversal costs beside the rows of its pool: entrances, copies, rescoring.
 inline constexpr double kEntered = 8'000.0;
@@ -55,6 +57,24 @@ inline std::size_t pool_size(const SearchSize& size) noexcept {
   return static_cast<std::size_t>(std::min(breadth, static_cast<double>(size.slots)));
 }
 
+// The same where a search ends at what is farther(): room for a query whose hits have
+// many rows near them.
+inline std::size_t pool_with_spare(const SearchSize& size) noexcept {
+  const std::size_t pool = pool_size(size);
+  return std::min(pool + pool / 4, size.slots);
+}
+
+// How many times the k-th neighbour's squared distance that of neighbour `breadth` is
+// where the rows within a distance grow with its power of 25.6, as those of embeddings
+// do. Square roots are the same on every machine, std::pow is not.
+inline float farther(const SearchSize& size) noexcept {
+  const auto root4 = [](double x) { return std::sqrt(std::sqrt(x)); };
+  const double share =
+      static_cast<double>(size.breadth) / static_cast<double>(size.hits);
+  const double root16 = root4(root4(share));
+  return static_cast<float>(root16 * root4(root16));
+}
+
 // A search of the graph, which meets a row that passes the more rarely the fewer pass.
 // REQUIRES: matches > 0 unless selects_all.
 inline double traversal_cost(const SearchSize& size) noexcept {
@@ -68,7 +88,8 @@ inline double scan_cost(const SearchSize& size) noexcept {
   const auto slots = static_cast<double>(size.slots);
   const auto matches = static_cast<double>(size.matches);
   return size.selects_all ? slots
-                          : std::min(matches * search_cost::kGatheredRow, slots);
+                          : std::min(matches * search_cost::kGatheredRow,
+                                     slots * search_cost::kFilteredRow);
 }
 
 // Whether the graph is likely faster. kHnsw without a filter traverses a small table

@@ -4,6 +4,8 @@
 
 #include <doctest.h>
 
+#include <cmath>
+
 namespace vecall::testing {
 
 TEST_CASE("costs are the rows of a scan that take as long") {
@@ -16,7 +18,7 @@ TEST_CASE("costs are the rows of a scan that take as long") {
   CHECK(traversal_cost(eighth) == (64 + 105) * 216.0 + 8'000.0);
   CHECK(scan_cost(eighth) == 5'000.0);
   // A scan never costs more than that of all rows in order.
-  CHECK(scan_cost({10'000, 9'000, false, 0, 64, 10}) == 10'000.0);
+  CHECK(scan_cost({10'000, 9'000, false, 0, 64, 10}) == 13'500.0);
 }
 
 TEST_CASE("the graph is taken where the table is large against the pool") {
@@ -59,6 +61,16 @@ TEST_CASE("the pool grows with the strays among the hits, up to all slots") {
   CHECK(pool_size({10'000, 5'000, false, 0, 64, 10}) == 79);
   CHECK(pool_size({10'000, 1, false, 0, 64, 10}) == 10'000);
   CHECK(pool_size({20, 20, true, 0, 64, 10}) == 20);
+  CHECK(pool_with_spare({10'000, 10'000, true, 0, 64, 10}) == 80);
+  CHECK(pool_with_spare({70, 70, true, 0, 64, 10}) == 70);
+}
+
+TEST_CASE("a search ends farther behind its last hit the broader it is") {
+  CHECK(farther({10'000, 10'000, true, 0, 10, 10}) == 1.0F);
+  for (const std::size_t breadth : {16U, 64U, 500U}) {
+    const double expected = std::pow(static_cast<double>(breadth) / 10.0, 5.0 / 64.0);
+    CHECK(farther({10'000, 10'000, true, 0, breadth, 10}) == doctest::Approx(expected));
+  }
 }
 
 }  // namespace vecall::testing
