@@ -17,7 +17,7 @@ applied later.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from operator import attrgetter
@@ -27,6 +27,7 @@ import numpy as np
 
 from vecall import store
 from vecall._core import Engine
+from vecall.concurrency.executor import read_ahead
 from vecall.concurrency.locks import Done, KeyLocks, SharedWork
 from vecall.concurrency.time_slices import Slices
 from vecall.errors import ClosedError, CorruptFileError, VecallError
@@ -40,6 +41,7 @@ from vecall.system import trim_heap
 _log = logging.getLogger("vecall")
 
 _RID, _ROW, _RID_OF_STORED = map(attrgetter, ("rid", "row", "row.rid"))
+_LARGE = 1_000  # rows; more are loaded on the thread of large partitions
 _MOST_ROWS = 128  # analysed at a time
 _MOST_WORK = 16_000  # letters, likewise: half a millisecond
 _WORK_OF_OTHERS = 10  # of a letter in a text that may be analysed in Python
@@ -47,7 +49,7 @@ _WORK_OF_OTHERS = 10  # of a letter in a text that may be analysed in Python
 
 def _batches_to_analyse(
     stored: Iterable[store.RowWithVector],
-) -> Iterator[list[store.RowWithVector]]:
+) -> Generator[list[store.RowWithVector], None, None]:
     """Group rows by the work that the analysis of their texts may take."""
     batch = []
     work = 0
@@ -158,7 +160,8 @@ class PartitionLoader:
                         # Before the only connection is released.
                         rows_in_memory = list(stored)
                     else:
-                        self.apply(key, entry, stored, ())
+                        is_large = newest.live > _LARGE
+                        self.apply(key, entry, stored, (), ahead=is_large)
         if rows_in_memory:
             self.apply(key, entry, rows_in_memory, ())
         if entry.rows != newest.live:
@@ -226,18 +229,25 @@ class PartitionLoader:
         entry: LoadedPartition,
         stored: Iterable[store.RowWithVector],
         removed: Sequence[int],
+        *,
+        ahead: bool = False,
     ) -> None:
-        """Change the engine's rows. A failure sets `entry.sound` to False."""
+        """Change the engine's rows. A failure sets `entry.sound` to False.
+
+        With `ahead`, rows are read while the engine takes those before.
+        """
         entry.steps += 1
         refused = 0
         try:
             if removed:
                 self._engine.remove(key, np.fromiter(removed, np.int64, len(removed)))
             slices = Slices()
-            for batch in _batches_to_analyse(stored):
-                refused += add_rows(self._engine, key, batch, self._model)
-                self._cache.put(map(_ROW, batch))
-                slices.pause_if_due()
+            grouped = _batches_to_analyse(stored)
+            with closing(read_ahead(grouped) if ahead else grouped) as batches:
+                for batch in batches:
+                    refused += add_rows(self._engine, key, batch, self._model)
+                    self._cache.put(map(_ROW, batch))
+                    slices.pause_if_due()
         except BaseException:
             entry.sound = False  # an unknown part of the change was applied
             raise
@@ -253,7 +263,6 @@ class PartitionLoader:
             )
 
 
-_LARGE = 1_000  # rows; more are loaded on the thread of large partitions
 _ENTRY_BYTES = 3_000  # per partition outside the engine, measured
 _EVICTED_SHARE = 8  # an eighth of the budget is freed at a time
 _VICTIMS = 8  # partitions to evict per look-up

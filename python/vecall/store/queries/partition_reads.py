@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from vecall._core import whole_rows
 from vecall.clock import to_seconds
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError
@@ -33,6 +34,7 @@ _JOINED = (
     "(SELECT id FROM model WHERE state = 'active')"
 )
 _FROM = f"SELECT {_READ} {_JOINED}"
+_CHECKED = 64  # rows at a time: a quarter of a millisecond
 _PAGE = 2_000  # rows with their vectors: a few MB
 """Rows for `_checked_row`. Right after a model migration the new vectors are still in
 `vec_next`; they take precedence."""
@@ -60,6 +62,14 @@ def _checked_row(values: tuple[object, ...]) -> RowWithVector:
     )
 
 
+def _checked_rows(read: list[tuple[Any, ...]]) -> list[RowWithVector]:
+    """Return rows after checking their checksums; a doubtful one is checked again."""
+    found = whole_rows(read, Row, RowWithVector)
+    if not all(found):
+        return list(map(_checked_row, read))
+    return found
+
+
 def load_partition(
     connection: Transaction, part: int
 ) -> Generator[RowWithVector, None, None]:
@@ -73,7 +83,8 @@ def load_partition(
         (part << 32, (part << 32) | 0xFFFFFFFF),
     )
     try:
-        yield from map(_checked_row, cursor)
+        while read := cursor.fetchmany(_CHECKED):
+            yield from _checked_rows(read)
     finally:
         cursor.close()
 
