@@ -155,12 +155,10 @@ enum Column : std::uint8_t {
   kColumns,
 };
 
-// What follows them when rows are read: the vector, the number of its model and the
-// checksum, those of a vector that is not in its place yet, and the number in use.
+// What follows them when rows are read: the vector, the number of its model, and the
+// checksum.
 constexpr std::size_t kVector = kColumns;
-constexpr std::size_t kNextVector = kVector + 3;
-constexpr std::size_t kModelInUse = kNextVector + 3;
-constexpr std::size_t kReadColumns = kModelInUse + 1;
+constexpr std::size_t kReadColumns = kVector + 3;
 
 // The values of a tuple, which outlives them.
 class Values {
@@ -197,7 +195,7 @@ struct ReadRowsArg {
   static constexpr auto kHint = const_name("list[tuple[typing.Any, ...]]");
   void load(py::handle source) {
     rows = tuples_of(source, kReadColumns, [] {
-      throw InvalidTypeError("rows: expected a list of tuples of 28 values");
+      throw InvalidTypeError("rows: expected a list of tuples of 24 values");
     });
   }
 };
@@ -306,37 +304,50 @@ class RowCheck {
  public:
   RowCheck() : crc32_(py::module_::import("zlib").attr("crc32")) {}
 
-  // Where the vector of a row begins that has its checksum; none for another row.
-  std::optional<std::size_t> vector_of(const Values& row) {
-    const std::size_t at = row.has(kNextVector) ? kNextVector : kVector;
-    const py::handle vector = row[at];
-    if (!vector.is_none() && (PyBytes_CheckExact(vector.ptr()) == 0 ||
-                              !are_equal(row[at + 1], row[kModelInUse]))) {
-      return std::nullopt;
-    }
+  // The checksum of a row with its vector; null where a value is not allowed.
+  py::object crc_of(const Values& row, py::handle vector) {
+    if (!vector.is_none() && PyBytes_Check(vector.ptr()) == 0) return {};
     summed_.clear();
     try {
-      if (!are_allowed(row) || !append_summed(row, summed_)) return std::nullopt;
-    } catch (const py::error_already_set&) {
-      return std::nullopt;  // a lone surrogate
+      if (!are_allowed(row) || !append_summed(row, summed_)) return {};
+    } catch (const py::error_already_set& error) {
+      if (!error.matches(PyExc_UnicodeEncodeError)) throw;
+      return {};  // a lone surrogate
     }
     py::object crc = crc32_(py::bytes(summed_));
-    if (!vector.is_none()) crc = crc32_(vector, crc);
-    if (!are_equal(crc, row[at + 2])) return std::nullopt;
-    return at;
+    return vector.is_none() ? crc : crc32_(vector, crc);
+  }
+
+  // Whether a row that was read has its checksum, and allowed values alone.
+  bool is_whole(const Values& row) {
+    const py::object crc = crc_of(row, row[kVector]);
+    const py::handle wanted = row[kVector + 2];
+    return crc && PyLong_CheckExact(wanted.ptr()) != 0 && crc.equal(wanted);
   }
 
  private:
-  static bool are_equal(py::handle one, py::handle other) {
-    if (PyLong_CheckExact(one.ptr()) == 0 || PyLong_CheckExact(other.ptr()) == 0) {
-      return false;
-    }
-    return PyObject_RichCompareBool(one.ptr(), other.ptr(), Py_EQ) == 1;
-  }
-
   py::object crc32_;
   std::string summed_;
 };
+
+// The values of a row.
+struct RowArg {
+  py::tuple row;
+
+  static constexpr auto kHint = const_name("tuple[typing.Any, ...]");
+  void load(py::handle source) {
+    if (!PyTuple_Check(source.ptr()) || PyTuple_GET_SIZE(source.ptr()) < kColumns) {
+      throw InvalidTypeError("row: expected a tuple of 21 values");
+    }
+    row = py::reinterpret_borrow<py::tuple>(source);
+  }
+};
+
+std::optional<py::int_> row_checksum(const RowArg& given, const py::object& vector) {
+  const py::object crc = RowCheck().crc_of(Values(given.row), vector);
+  if (!crc) return std::nullopt;
+  return py::int_(crc);
+}
 
 py::list whole_rows(const ReadRowsArg& given, const TupleTypeArg& row_type,
                     const TupleTypeArg& stored_type) {
@@ -344,15 +355,14 @@ py::list whole_rows(const ReadRowsArg& given, const TupleTypeArg& row_type,
   py::list found;
   for (const py::tuple& values : given.rows) {
     const Values row(values);
-    const std::optional<std::size_t> at = check.vector_of(row);
-    if (!at) {
+    if (!check.is_whole(row)) {
       found.append(py::none());
       continue;
     }
     const py::object own =
         TupleTypeArg::checked(PyTuple_GetSlice(values.ptr(), 0, kColumns));
-    found.append(
-        stored_type.of(py::make_tuple(row_type.of(own), row[*at], row[*at + 1])));
+    found.append(stored_type.of(
+        py::make_tuple(row_type.of(own), row[kVector], row[kVector + 1])));
   }
   return found;
 }
@@ -481,12 +491,24 @@ Returns:
 
 Raises:
     UnicodeEncodeError: A text has a lone surrogate.)");
+  def_strict(module, "row_checksum", &row_checksum, "row"_a, "vector"_a,
+             R"(Computes the CRC-32 of a row of which every value is allowed.
+
+Args:
+    row: Its values.
+    vector: Its vector as bytes, or None.
+
+Returns:
+    The checksum; None if a value is of a type or out of a range that vecall never writes.
+
+Raises:
+    InvalidTypeError: No tuple of values.)");
   def_strict(module, "whole_rows", &whole_rows, "rows"_a, "row_type"_a, "stored_type"_a,
              R"(Makes rows of what was read, if they are surely whole.
 
 Args:
-    rows: The values of each: those of a row, its vector with model and checksum, the
-        same of a vector that is not in its place yet, and the number of the model in use.
+    rows: The values of each, then its vector, the number of the model of this, and the
+        checksum.
     row_type: A class of tuples with the values of a row.
     stored_type: A class of tuples (row, vector, model).
 
