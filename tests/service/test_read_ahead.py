@@ -1,12 +1,12 @@
-"""Items that another thread makes while the caller uses the one before."""
+"""Batches that another thread reads while the caller uses the one before."""
 
 from __future__ import annotations
 
 import threading
 
 import pytest
-from vecall.concurrency import executor
-from vecall.concurrency.executor import read_ahead
+from vecall.index import partition_cache
+from vecall.index.partition_cache import read_ahead
 
 IN_TIME_S = 20
 
@@ -62,7 +62,7 @@ def test_without_a_thread_the_items_are_made_by_the_caller(monkeypatch):
     def refuses(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(executor.Pool, "submit", refuses)
+    monkeypatch.setattr(partition_cache.Pool, "submit", refuses)
     own = threading.get_ident()
     assert list(read_ahead(threading.get_ident() for _ in range(3))) == [own] * 3
 

@@ -19,15 +19,7 @@ import traceback
 import weakref
 from _thread import RLock
 from collections import deque
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-    Hashable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, thread
 from contextlib import suppress
 from dataclasses import dataclass
@@ -157,24 +149,6 @@ class Pool(ThreadPoolExecutor):
             self._work_queue.put(work)
             self._adjust_thread_count()
         return promise
-
-
-def read_ahead(items: Iterator[T]) -> Generator[T, None, None]:
-    """Yield items; another thread makes the next one meanwhile.
-
-    Close it before what the items come from. None is no item.
-    """
-    with Pool(1, thread_name_prefix="vecall-ahead") as pool:
-        item = next(items, None)
-        while item is not None:
-            try:
-                ahead = pool.submit(next, items, None)
-            except RuntimeError:  # no thread is available, or the process ends
-                yield item
-                yield from items
-                return
-            yield item
-            item = ahead.result()
 
 
 _waiting: contextvars.ContextVar[tuple[int, ...]] = contextvars.ContextVar(

@@ -27,7 +27,7 @@ import numpy as np
 
 from vecall import store
 from vecall._core import Engine
-from vecall.concurrency.executor import read_ahead
+from vecall.concurrency.executor import Pool
 from vecall.concurrency.locks import Done, KeyLocks, SharedWork
 from vecall.concurrency.time_slices import Slices
 from vecall.errors import ClosedError, CorruptFileError, VecallError
@@ -46,10 +46,10 @@ _MOST_ROWS = 128  # analysed at a time
 _MOST_WORK = 16_000  # letters, likewise: half a millisecond
 _WORK_OF_OTHERS = 10  # of a letter in a text that may be analysed in Python
 
+Batches = Generator[list[store.RowWithVector], None, None]
 
-def _batches_to_analyse(
-    stored: Iterable[store.RowWithVector],
-) -> Generator[list[store.RowWithVector], None, None]:
+
+def _batches_to_analyse(stored: Iterable[store.RowWithVector]) -> Batches:
     """Group rows by the work that the analysis of their texts may take."""
     batch = []
     work = 0
@@ -62,6 +62,24 @@ def _batches_to_analyse(
             batch, work = [], 0
     if batch:
         yield batch
+
+
+def read_ahead(batches: Batches) -> Batches:
+    """Yield batches; another thread reads the next one meanwhile.
+
+    Close it before what the batches are read from.
+    """
+    with Pool(1, thread_name_prefix="vecall-ahead") as pool:
+        batch = next(batches, None)
+        while batch is not None:
+            try:
+                ahead = pool.submit(next, batches, None)
+            except RuntimeError:  # no thread is available, or the process ends
+                yield batch
+                yield from batches
+                return
+            yield batch
+            batch = ahead.result()
 
 
 class MovedModelError(Exception):
