@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "bindings.hpp"
@@ -214,8 +213,8 @@ struct TupleTypeArg {
     type = py::reinterpret_borrow<py::object>(source);
   }
 
-  [[nodiscard]] py::object of(py::object values) const {
-    const py::tuple arguments = py::make_tuple(std::move(values));
+  [[nodiscard]] py::object of(const py::object& values) const {
+    const py::tuple arguments = py::make_tuple(values);
     return checked(PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(type.ptr()),
                                        arguments.ptr(), nullptr));
   }
