@@ -203,11 +203,12 @@ def _add_what_is_accepted(
 def _add_to_engine(
     engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
 ) -> None:
-    memories, *columns, vectors, has_vector, authors, kinds = row_columns(
-        list(stored), _Names(), engine.dim, model
+    columns = row_columns(list(stored), _Names(), engine.dim, model)
+    vectors, has_vector, authors, kinds = columns[6:]
+    terms, offsets = terms_of_memories(columns[0])
+    engine.add_rows(
+        key, *columns[1:6], terms, offsets, vectors, has_vector, authors, kinds
     )
-    terms = terms_of_memories(memories)
-    engine.add_rows(key, *columns, *terms, vectors, has_vector, authors, kinds)
 
 
 # The newest change of each partition of a database in memory.
