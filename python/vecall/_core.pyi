@@ -22,7 +22,10 @@ __all__: list[str] = [
     "TextAnalyzer",
     "build_info",
     "joined_values",
+    "row_checksum",
+    "row_columns",
     "testing",
+    "whole_rows",
 ]
 
 class TextAnalyzer:
@@ -1017,6 +1020,78 @@ def joined_values(values: list[str | float | None]) -> bytes | None:
 
     Raises:
         UnicodeEncodeError: A text has a lone surrogate.
+    """
+
+def row_checksum(row: tuple[typing.Any, ...], vector: typing.Any) -> int | None:
+    """
+    Computes the CRC-32 of a row of which every value is allowed.
+
+    Args:
+        row: Its values.
+        vector: Its vector as bytes, or None.
+
+    Returns:
+        The checksum; None if a value is of a type or out of a range that vecall never writes.
+
+    Raises:
+        InvalidTypeError: No tuple of values.
+    """
+
+def row_columns(
+    stored: list[tuple[tuple[typing.Any, ...], bytes | None, int | None]],
+    names: dict,
+    dim: int,
+    model: typing.Any,
+) -> tuple[
+    list[tuple],
+    numpy.typing.NDArray[numpy.int64],
+    numpy.typing.NDArray[numpy.int64],
+    numpy.typing.NDArray[numpy.int64],
+    numpy.typing.NDArray[numpy.uint64],
+    numpy.typing.NDArray[numpy.float64],
+    numpy.typing.NDArray[numpy.float32] | None,
+    numpy.typing.NDArray[numpy.uint8] | None,
+    numpy.typing.NDArray[numpy.uint64],
+    numpy.typing.NDArray[numpy.uint64],
+]:
+    """
+    Makes the columns of `Engine.add_rows`.
+
+    Args:
+        stored: (row, vector, model) of each.
+        names: The number of each name of a session, author or kind.
+        dim: Length of the vectors; 0 for none.
+        model: The number of the model whose vectors are used.
+
+    Returns:
+        (text, author, time) of each for `TextAnalyzer.memory_terms`; ids, times, expires,
+        sessions, positions; vectors and has_vector, None with `dim` 0; authors, kinds.
+
+    Raises:
+        InvalidTypeError: No list of (row, vector, model).
+        InvalidArgumentError: A time is no number.
+    """
+
+def whole_rows(
+    rows: list[tuple[typing.Any, ...]],
+    row_type: type[typing.Any],
+    stored_type: type[typing.Any],
+) -> list:
+    """
+    Makes rows of what was read, if they are surely whole.
+
+    Args:
+        rows: The values of each, then its vector, the number of the model of this, and the
+            checksum.
+        row_type: A class of tuples with the values of a row.
+        stored_type: A class of tuples (row, vector, model).
+
+    Returns:
+        For each a `stored_type`; None where a value is not allowed, or the checksum is not
+        the one that vecall writes today.
+
+    Raises:
+        InvalidTypeError: No list of tuples, or a class of something else.
     """
 
 __version__: str

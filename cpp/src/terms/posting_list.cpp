@@ -35,9 +35,15 @@ std::size_t last_up_to(std::span<const Entry> sorted, Slot slot) noexcept {
 
 // Where the slot is among sorted postings, or would be.
 std::size_t place_of(std::span<const Posting> sorted, Slot slot) noexcept {
-  if (sorted.empty()) return 0;
+  // Most come at the end, where slots grow.
+  if (sorted.empty() || sorted.back().slot < slot) return sorted.size();
   const std::size_t at = last_up_to(sorted, slot);
   return sorted[at].slot < slot ? at + 1 : at;
+}
+
+void insert_into(std::vector<Posting>& sorted, Posting posting) {
+  const std::size_t at = place_of(sorted, posting.slot);
+  sorted.insert(sorted.begin() + static_cast<std::ptrdiff_t>(at), posting);
 }
 
 }  // namespace
@@ -67,30 +73,36 @@ void PostingList::make_blocks(std::span<const Posting> sorted) {
 }
 
 std::size_t PostingList::block_of(Slot slot) const noexcept {
-  return last_up_to(std::span<const Slot>(many_->first), slot);
+  const std::vector<Slot>& first = many_->first;
+  if (slot >= first.back()) return first.size() - 1;
+  return last_up_to(std::span<const Slot>(first), slot);
 }
 
-void PostingList::insert(Posting posting) {
+std::size_t PostingList::insert(Posting posting) {
   VECALL_ASSERT(!contains(posting.slot));
+  const bool is_full = many_ ? many_->blocks[block_of(posting.slot)].size() == kMost
+                             : few_.size() == kMost || few_.size() == few_.capacity();
+  const std::size_t before = is_full ? nbytes() : 0;
   if (!many_ && few_.size() == kMost) {
     make_blocks(few_);
     std::vector<Posting>().swap(few_);
   }
-  const auto insert_into = [posting](std::vector<Posting>& sorted) {
-    const std::size_t at = place_of(sorted, posting.slot);
-    sorted.insert(sorted.begin() + static_cast<std::ptrdiff_t>(at), posting);
-  };
-  if (!many_) {
-    insert_into(few_);
-    return;
+  if (many_) {
+    insert_among_many(posting);
+  } else {
+    insert_into(few_, posting);
   }
+  return is_full ? nbytes() - before : 0;
+}
+
+void PostingList::insert_among_many(Posting posting) {
   std::size_t which = block_of(posting.slot);
   if (many_->blocks[which].size() == kMost) {
     split(which);
     which = block_of(posting.slot);
   }
   Block& block = many_->blocks[which];
-  insert_into(block);
+  insert_into(block, posting);
   many_->first[which] = block.front().slot;
   ++many_->size;
 }

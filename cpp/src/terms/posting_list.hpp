@@ -25,8 +25,9 @@ class PostingList {
   // Takes over postings that are sorted by slot, each slot once.
   explicit PostingList(std::span<const Posting> sorted);
 
-  // Strong guarantee. REQUIRES: the slot is not there.
-  void insert(Posting posting);
+  // Returns by how much nbytes() has grown. Strong guarantee. REQUIRES: the slot is not
+  // there.
+  std::size_t insert(Posting posting);
   // True if the slot was there.
   bool erase(Slot slot) noexcept;
   [[nodiscard]] bool contains(Slot slot) const noexcept;
@@ -81,6 +82,7 @@ class PostingList {
   }
   // The block where the slot is, or would be.
   [[nodiscard]] std::size_t block_of(Slot slot) const noexcept;
+  void insert_among_many(Posting posting);
   void make_blocks(std::span<const Posting> sorted);
   void split(std::size_t at);
 

@@ -15,17 +15,18 @@ void TermScores::clear() noexcept {
 }
 
 Postings::Ordinal Postings::ordinal_of(TermHash term) {
-  const auto found = ordinals_.find(term);
-  if (found != ordinals_.end()) return found->second;
+  const Ordinal found = ordinals_.find(term);
+  if (found != TermMap::kNone) return found;
+  ordinals_.reserve(ordinals_.size() + 1);
   if (free_.empty()) {
     // Growing all three first keeps them in step if one of them runs out of memory.
     const std::size_t grown = lists_.size() + 1;
     if (grown > lists_.capacity()) lists_.reserve(grown * 2);
     if (grown > hashes_.capacity()) hashes_.reserve(grown * 2);
     if (grown > free_.capacity()) free_.reserve(grown * 2);
-    ordinals_.emplace(term, static_cast<Ordinal>(lists_.size()));
     lists_.emplace_back();
     hashes_.push_back(term);
+    ordinals_.emplace(term, static_cast<Ordinal>(grown - 1));
     return static_cast<Ordinal>(grown - 1);
   }
   const Ordinal ordinal = free_.back();
@@ -53,10 +54,8 @@ void Postings::add(Slot slot, std::span<const TermHash> terms) {
       while (end < sorted.size() && sorted[end] == sorted[i]) ++end;
       const Ordinal ordinal = ordinal_of(sorted[i]);
       mine.push_back(ordinal);  // capacity is there; before the list, so undo finds it
-      PostingList& list = lists_[ordinal];
-      const std::size_t before = list.nbytes();
-      list.insert({slot, static_cast<std::uint32_t>(end - i)});
-      held_bytes_ += list.nbytes() - before;
+      held_bytes_ +=
+          lists_[ordinal].insert({slot, static_cast<std::uint32_t>(end - i)});
       i = end;
     }
   } catch (...) {
@@ -100,8 +99,8 @@ void Postings::remove(Slot slot) noexcept {
 }
 
 const PostingList* Postings::find(TermHash term) const {
-  const auto found = ordinals_.find(term);
-  return found == ordinals_.end() ? nullptr : &lists_[found->second];
+  const Ordinal found = ordinals_.find(term);
+  return found == TermMap::kNone ? nullptr : &lists_[found];
 }
 
 void Postings::score_list(const PostingList& list, float idf, float weight,
@@ -181,11 +180,8 @@ const PostingList* Postings::list_of(TermHash term) const {
 }
 
 std::size_t Postings::nbytes() const noexcept {
-  // A node of the map holds its entry, the next pointer and the hash.
-  std::size_t bytes = ordinals_.size() * (sizeof(TermHash) + sizeof(Ordinal) + 20) +
-                      ordinals_.bucket_count() * sizeof(void*);
-  bytes +=
-      lists_.capacity() * sizeof(PostingList) + hashes_.capacity() * sizeof(TermHash);
+  std::size_t bytes = ordinals_.nbytes() + lists_.capacity() * sizeof(PostingList) +
+                      hashes_.capacity() * sizeof(TermHash);
   bytes += of_slot_.capacity() * sizeof(std::vector<Ordinal>) + length_.capacity() * 4;
   return bytes + held_bytes_;
 }

@@ -9,10 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "terms/posting_list.hpp"
+#include "terms/term_map.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -63,7 +63,7 @@ class Postings {
  private:
   friend class PostingsSnapshot;
 
-  using Ordinal = std::uint32_t;  // index into lists_
+  using Ordinal = TermMap::Number;  // index into lists_
 
   // Adds to the rows of one list; `weight` is that of the term without its idf.
   void score_list(const PostingList& list, float idf, float weight, float mean_length,
@@ -72,7 +72,7 @@ class Postings {
   Ordinal ordinal_of(TermHash term);
   void drop(Ordinal ordinal, Slot slot) noexcept;
 
-  std::unordered_map<TermHash, Ordinal> ordinals_;
+  TermMap ordinals_;
   std::vector<PostingList> lists_;
   std::vector<TermHash> hashes_;               // of each list
   std::vector<Ordinal> free_;                  // lists without a term

@@ -8,8 +8,9 @@ namespace vecall {
 void PostingsSnapshot::save(const Postings& postings, SnapshotWriter& writer) {
   std::vector<Postings::Ordinal> order;
   std::size_t total = 0;
-  for (const auto& [term, ordinal] : postings.ordinals_) {
-    order.push_back(ordinal);
+  for (std::size_t ordinal = 0; ordinal < postings.lists_.size(); ++ordinal) {
+    if (postings.lists_[ordinal].empty()) continue;  // it has no term
+    order.push_back(static_cast<Postings::Ordinal>(ordinal));
     total += postings.lists_[ordinal].size();
   }
   std::sort(order.begin(), order.end(), [&postings](auto a, auto b) {
@@ -27,6 +28,22 @@ void PostingsSnapshot::save(const Postings& postings, SnapshotWriter& writer) {
         [&out](const Posting& posting) { *out++ = posting; });
   }
 }
+
+namespace {
+
+// Makes room for the terms of each slot at once.
+void reserve_terms(std::span<const Posting> postings,
+                   std::vector<std::vector<std::uint32_t>>& of_slot) {
+  std::vector<std::uint32_t> counts(of_slot.size(), 0);
+  for (const Posting& posting : postings) {
+    if (posting.slot < counts.size()) ++counts[posting.slot];
+  }
+  for (std::size_t slot = 0; slot < counts.size(); ++slot) {
+    of_slot[slot].reserve(counts[slot]);
+  }
+}
+
+}  // namespace
 
 void PostingsSnapshot::restore(const SnapshotReader& reader,
                                const std::function<bool(Slot)>& is_live,
@@ -47,6 +64,7 @@ void PostingsSnapshot::restore(const SnapshotReader& reader,
   postings.hashes_.assign(terms.begin(), terms.end());
   postings.of_slot_.resize(slots);
   postings.length_.resize(slots, 0);
+  reserve_terms(all, postings.of_slot_);
   std::vector<std::uint64_t> lengths(slots, 0);
   std::size_t at = 0;
   for (std::size_t i = 0; i < count; ++i) {

@@ -24,7 +24,9 @@ TEST_CASE("the holders of a term are those of std::map, few and many") {
         REQUIRE(list.erase(slot) == (model.erase(slot) > 0));
       } else if (!model.contains(slot)) {
         const auto count = static_cast<std::uint32_t>(1 + random() % 5);
-        list.insert({slot, count});
+        const std::size_t before = list.nbytes();
+        const std::size_t grown = list.insert({slot, count});
+        REQUIRE(list.nbytes() - before == grown);
         model[slot] = count;
       }
       REQUIRE(list.size() == model.size());

@@ -17,7 +17,7 @@ applied later.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from operator import attrgetter
@@ -27,6 +27,7 @@ import numpy as np
 
 from vecall import store
 from vecall._core import Engine
+from vecall.concurrency.executor import Pool
 from vecall.concurrency.locks import Done, KeyLocks, SharedWork
 from vecall.concurrency.time_slices import Slices
 from vecall.errors import ClosedError, CorruptFileError, VecallError
@@ -40,14 +41,15 @@ from vecall.system import trim_heap
 _log = logging.getLogger("vecall")
 
 _RID, _ROW, _RID_OF_STORED = map(attrgetter, ("rid", "row", "row.rid"))
+_LARGE = 1_000  # rows; more are loaded on the thread of large partitions
 _MOST_ROWS = 128  # analysed at a time
 _MOST_WORK = 16_000  # letters, likewise: half a millisecond
 _WORK_OF_OTHERS = 10  # of a letter in a text that may be analysed in Python
 
+Batches = Generator[list[store.RowWithVector], None, None]
 
-def _batches_to_analyse(
-    stored: Iterable[store.RowWithVector],
-) -> Iterator[list[store.RowWithVector]]:
+
+def _batches_to_analyse(stored: Iterable[store.RowWithVector]) -> Batches:
     """Group rows by the work that the analysis of their texts may take."""
     batch = []
     work = 0
@@ -60,6 +62,24 @@ def _batches_to_analyse(
             batch, work = [], 0
     if batch:
         yield batch
+
+
+def read_ahead(batches: Batches) -> Batches:
+    """Yield batches; another thread reads the next one meanwhile.
+
+    Close it before what the batches are read from.
+    """
+    with Pool(1, thread_name_prefix="vecall-ahead") as pool:
+        batch = next(batches, None)
+        while batch is not None:
+            try:
+                ahead = pool.submit(next, batches, None)
+            except RuntimeError:  # no thread is available, or the process ends
+                yield batch
+                yield from batches
+                return
+            yield batch
+            batch = ahead.result()
 
 
 class MovedModelError(Exception):
@@ -152,7 +172,8 @@ class PartitionLoader:
                         # Before the only connection is released.
                         rows_in_memory = list(stored)
                     else:
-                        self.apply(key, entry, stored, ())
+                        is_large = newest.live > _LARGE
+                        self.apply(key, entry, stored, (), ahead=is_large)
         if rows_in_memory:
             self.apply(key, entry, rows_in_memory, ())
         if entry.rows != newest.live:
@@ -218,18 +239,25 @@ class PartitionLoader:
         entry: LoadedPartition,
         stored: Iterable[store.RowWithVector],
         removed: Sequence[int],
+        *,
+        ahead: bool = False,
     ) -> None:
-        """Change the engine's rows. A failure sets `entry.sound` to False."""
+        """Change the engine's rows. A failure sets `entry.sound` to False.
+
+        With `ahead`, rows are read while the engine takes those before.
+        """
         entry.steps += 1
         refused = 0
         try:
             if removed:
                 self._engine.remove(key, np.fromiter(removed, np.int64, len(removed)))
             slices = Slices()
-            for batch in _batches_to_analyse(stored):
-                refused += add_rows(self._engine, key, batch, self._model)
-                self._cache.put(map(_ROW, batch))
-                slices.pause_if_due()
+            grouped = _batches_to_analyse(stored)
+            with closing(read_ahead(grouped) if ahead else grouped) as batches:
+                for batch in batches:
+                    refused += add_rows(self._engine, key, batch, self._model)
+                    self._cache.put(map(_ROW, batch))
+                    slices.pause_if_due()
         except BaseException:
             entry.sound = False  # an unknown part of the change was applied
             raise
@@ -245,7 +273,6 @@ class PartitionLoader:
             )
 
 
-_LARGE = 1_000  # rows; more are loaded on the thread of large partitions
 _ENTRY_BYTES = 3_000  # per partition outside the engine, measured
 _EVICTED_SHARE = 8  # an eighth of the budget is freed at a time
 _VICTIMS = 8  # partitions to evict per look-up

@@ -16,10 +16,7 @@ from hashlib import blake2b
 from operator import itemgetter
 from typing import Any, ParamSpec, TypeVar
 
-import numpy as np
-
-from vecall._core import Engine
-from vecall.clock import to_micros
+from vecall._core import Engine, row_columns
 from vecall.concurrency.executor import FairPool, Pool, freeing_frames
 from vecall.errors import ClosedError, InvalidArgumentError
 from vecall.lexical import terms_of_memories
@@ -154,18 +151,16 @@ def _estimated_row_bytes(row: tuple[Any, ...]) -> int:
 
 Key = tuple[str, str]
 
-_NEVER = np.iinfo(np.int64).max
-_NOWHERE = float("nan")  # the position of a fact, which has no neighbours
-_UNKNOWN_SESSION = 1  # for turns without a session
+_FIRST_NAME = 2  # 0 is no name, and 1 the session of turns without one
 
 
 def name_key(name: str) -> int:
     """Return the engine's 64-bit number of a session, author or kind."""
     digest = blake2b(name.encode(), digest_size=8).digest()
-    return max(int.from_bytes(digest, "little"), _UNKNOWN_SESSION + 1)
+    return max(int.from_bytes(digest, "little"), _FIRST_NAME)
 
 
-class _Names(dict[str | None, int]):
+class _Names(dict[str, int]):
     """Caches the numbers of names within one batch."""
 
     def __missing__(self, name: str) -> int:
@@ -208,54 +203,12 @@ def _add_what_is_accepted(
 def _add_to_engine(
     engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
 ) -> None:
-    terms, offsets = terms_of_memories(
-        [(entry.row.text, entry.row.author, entry.row.ts) for entry in stored]
-    )
-    columns: list[tuple[Any, ...]] = []
-    names = _Names({None: 0})
-    for entry in stored:
-        row = entry.row
-        end, pos = row.end, row.pos
-        columns.append(
-            (
-                row.rid,
-                to_micros(row.time),
-                _NEVER if end is None else to_micros(end),
-                names[row.session] or (0 if pos is None else _UNKNOWN_SESSION),
-                _NOWHERE if pos is None else pos,
-                names[row.author],
-                names[row.kind],
-            )
-        )
-    rids, times, ends, sessions, positions, authors, kinds = zip(*columns, strict=True)
+    columns = row_columns(list(stored), _Names(), engine.dim, model)
+    vectors, has_vector, authors, kinds = columns[6:]
+    terms, offsets = terms_of_memories(columns[0])
     engine.add_rows(
-        key,
-        np.array(rids, np.int64),
-        np.array(times, np.int64),
-        np.array(ends, np.int64),
-        np.array(sessions, np.uint64),
-        np.array(positions, np.float64),
-        terms,
-        offsets,
-        *_vector_matrix(engine.dim, stored, model),
-        np.array(authors, np.uint64),
-        np.array(kinds, np.uint64),
+        key, *columns[1:6], terms, offsets, vectors, has_vector, authors, kinds
     )
-
-
-def _vector_matrix(
-    dim: int, stored: Sequence[RowWithVector], model: int | None
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    if not dim:
-        return None, None
-    vectors = np.zeros((len(stored), dim), np.float32)
-    has_vector = np.zeros(len(stored), np.uint8)
-    for i, entry in enumerate(stored):
-        # Rows that another process migrated to another model are found by words.
-        if entry.vec is not None and entry.model == model and len(entry.vec) == 4 * dim:
-            vectors[i] = np.frombuffer(entry.vec, "<f4")
-            has_vector[i] = 1
-    return vectors, has_vector
 
 
 # The newest change of each partition of a database in memory.

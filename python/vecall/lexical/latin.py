@@ -16,12 +16,16 @@ _ELSEWHERE = lazy_pattern(
     rf"[{MARKS}{RARE_MARKS}\u02b0-\u02ff\u0370-\u1dff]"
     rf"|{languages.VIETNAMESE_LETTERS.pattern}"
 )
+_APART = "\u4e00"  # combines with no letter
 _CLOSING = lazy_pattern(rf"[{features.CLOSING}]")
 
 
 def _covered() -> dict[str, str]:
     """Return the normal forms of the letters whose forms need no other letter."""
-    forms = {letter: normalise(letter) for letter in map(chr, _LETTERS)}
+    letters = list(map(chr, _LETTERS))
+    forms = dict(
+        zip(letters, normalise(_APART.join(letters)).split(_APART), strict=True)
+    )
     return {
         letter: form
         for letter, form in forms.items()

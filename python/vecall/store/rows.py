@@ -12,7 +12,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, NamedTuple
 
-from vecall._core import joined_values
+from vecall._core import joined_values, row_checksum
 from vecall.errors import CorruptFileError
 from vecall.lexical import ANALYSIS_VERSION
 from vecall.scalars import exact_arguments
@@ -23,8 +23,6 @@ from vecall.store.values import (
     old_spellings,
     stored_object,
 )
-
-_EARLIEST, _LATEST = -62_135_596_800.0, 253_402_300_799.0
 
 
 def text_hash(text: str) -> bytes:
@@ -188,55 +186,14 @@ def has_old_checksum(row: Row, vec: bytes | None, crc: object) -> bool:
     return any(_compute_row_crc(texts, vec) == crc for texts in old)
 
 
-def is_whole(row: Row, vec: object, crc: object) -> bool:
+def is_whole(row: Row, vec: Any, crc: object) -> bool:
     """Whether a row has its checksum, and only values that vecall can have written.
 
     Types and ranges are checked too: the author of a hostile file can compute a valid
     checksum.
     """
-    try:
-        return (
-            (vec is None or isinstance(vec, bytes))
-            and _has_values(row)
-            and (crc == checksum(row, vec) or has_old_checksum(row, vec, crc))
-        )
-    except (TypeError, ValueError, OverflowError):
-        return False
-
-
-_NONE = type(None)
-_STRING, _REAL, _COUNT = (str, _NONE), (float, int, _NONE), (int, _NONE)
-_TYPES: dict[str, tuple[type, ...]] = {
-    "rid": (int,),
-    "id": (str,),
-    "text": (str,),
-    "created_at": (float, int),
-    "pos": _REAL,
-    "uses": _COUNT,
-    **dict.fromkeys(
-        ("ts", "expires_at", "importance", "last_used", "valid_until", "updated_at"),
-        _REAL,
-    ),
-}
-_ALLOWED = [_TYPES.get(name, _STRING) for name in Row._fields]
-_NUMBERS = [at for at, types in enumerate(_ALLOWED) if float in types]
-_known_types: set[tuple[type, ...]] = set()  # of valid rows; a few dozen
-
-
-def _has_values(row: Row) -> bool:
-    types = tuple(map(type, row))
-    if types not in _known_types:
-        if not all(map(tuple.__contains__, _ALLOWED, types)):
-            return False
-        if len(_known_types) < 10_000:
-            _known_types.add(types)
-    for at in _NUMBERS:
-        value = row[at]
-        # The years 1 to 9999. The comparison is false for NaN.
-        if value is not None and not _EARLIEST <= value <= _LATEST:  # type: ignore[operator]
-            return False
-    share, uses = row.importance, row.uses
-    return (share is None or 0 <= share <= 1) and (uses is None or uses >= 0)
+    own = row_checksum(row, vec)
+    return own is not None and (own == crc or has_old_checksum(row, vec, crc))
 
 
 class RowWithVector(NamedTuple):
