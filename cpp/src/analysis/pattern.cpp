@@ -45,13 +45,14 @@ class Pattern::Parser {
     return text_[at_++];
   }
 
-  static void append(Code& code, const Code& more) {
-    code.insert(code.end(), more.begin(), more.end());
+  static void append(Code& to, const Code& more) {
+    to.insert(to.end(), more.begin(), more.end());
   }
   static std::int32_t size_of(const Code& code) {
     return static_cast<std::int32_t>(code.size());
   }
 
+  // NOLINTBEGIN(misc-no-recursion): as deep as the groups of the package's patterns
   Code alternatives() {
     std::vector<Code> branches = {sequence()};
     while (takes(u"|")) branches.push_back(sequence());
@@ -111,12 +112,9 @@ class Pattern::Parser {
   Code repeated(const Code& code) {
     if (takes(u"?")) return several(code, 0, 1);
     if (sees(u"+") || sees(u"*")) {
-      Code looped;
-      if (next() == u'+') looped = code;
-      looped.push_back({.op = Op::kEither, .other = size_of(code) + 2});
-      append(looped, code);
-      looped.push_back({.op = Op::kGo, .other = -size_of(code) - 1});
-      return looped;
+      if (code.size() != 1 || code[0].op != Op::kSet) refuse();
+      const std::int32_t least = next() == u'+' ? 1 : 0;
+      return {{.op = Op::kMany, .index = code[0].index, .other = least}};
     }
     if (!takes(u"{")) return code;
     const unsigned least = number();
@@ -198,6 +196,8 @@ class Pattern::Parser {
     return code;
   }
 
+  // NOLINTEND(misc-no-recursion)
+
   Code look(const Code& inner, bool negative, bool before) {
     std::uint16_t width = 0;
     for (std::size_t at = 0; before && at < inner.size();) {
@@ -271,6 +271,7 @@ class Pattern::Run {
   }
 
  private:
+  // NOLINTBEGIN(misc-no-recursion): no deeper than a pattern is long
   bool runs(const Step* step, std::size_t at, bool is_whole_pattern) {
     while (true) {
       switch (step->op) {
@@ -287,6 +288,8 @@ class Pattern::Run {
           ++at;
           ++step;
           break;
+        case Op::kMany:
+          return runs_with_many(step, at, is_whole_pattern);
         case Op::kWords:
           return runs_with_words(step, at, is_whole_pattern);
         case Op::kEdge:
@@ -324,6 +327,19 @@ class Pattern::Run {
     }
   }
 
+  // As many letters of a set as lead to a match.
+  bool runs_with_many(const Step* step, std::size_t at, bool is_whole_pattern) {
+    const Set& set = pattern_->sets_[step->index];
+    const std::size_t least = at + static_cast<std::size_t>(step->other);
+    std::size_t end = at;
+    while (end < text_.size() && pattern_->contains(set, text_[end])) ++end;
+    for (; end >= least; --end) {
+      if (runs(step + 1, end, is_whole_pattern)) return true;
+      if (end == 0) break;
+    }
+    return false;
+  }
+
   bool runs_with_words(const Step* step, std::size_t at, bool is_whole_pattern) {
     if (at >= text_.size()) return false;
     const Words& all = pattern_->words_[step->index];
@@ -355,6 +371,8 @@ class Pattern::Run {
     place = before;
     return false;
   }
+
+  // NOLINTEND(misc-no-recursion)
 
   // Spares calls for most of the many words of an alternative.
   [[nodiscard]] bool may_begin(const Step& step, std::size_t at) const {
@@ -409,6 +427,7 @@ bool Pattern::contains(const Set& set, char16_t letter) const {
 }
 
 // Notes what letters may come first from a step on.
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than a pattern is long
 void Pattern::find_first(std::size_t at, std::vector<bool>& seen) {
   while (!seen[at]) {
     seen[at] = true;
@@ -418,10 +437,13 @@ void Pattern::find_first(std::size_t at, std::vector<bool>& seen) {
         if (step.letter < first_.size()) first_[step.letter] = true;
         return;
       case Op::kSet:
+      case Op::kMany:
         for (char16_t letter = 0; letter < first_.size(); ++letter) {
           if (contains(sets_[step.index], letter)) first_[letter] = true;
         }
-        return;
+        if (step.op == Op::kSet || step.other > 0) return;
+        ++at;
+        break;
       case Op::kWords:
         for (const std::u16string& word : words_[step.index].words) {
           if (word[0] < first_.size()) first_[word[0]] = true;

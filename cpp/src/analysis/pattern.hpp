@@ -81,6 +81,7 @@ class Pattern {
   enum class Op : std::uint8_t {
     kLetter,
     kSet,
+    kMany,
     kWords,
     kEdge,
     kEither,
@@ -98,7 +99,8 @@ class Pattern {
     char16_t letter = 0;    // kLetter
     std::uint16_t index =
         0;  // of a set, of words or a place; kLook: letters before, 0 for after
-    std::int32_t other = 0;  // kEither: the second choice; kGo; kLook: behind it
+    std::int32_t other =
+        0;  // kEither: the second choice; kGo; kLook: behind it; kMany: the least
   };
   struct Set {
     bool has_words = false;

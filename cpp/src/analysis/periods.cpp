@@ -1,43 +1,21 @@
 #include "analysis/periods.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <exception>
 #include <iterator>
 #include <tuple>
 
+#include "analysis/calendar.hpp"
 #include "vecall/errors.hpp"
 
 namespace vecall {
 
 namespace {
 
-using Micros = std::int64_t;
-using Range = std::pair<Micros, Micros>;
+using Range = TimeRange;
 using Meanings = PeriodWords::Meanings;
 using Tables = std::vector<const PeriodLanguage*>;
 
-constexpr Micros kSecond = 1'000'000;
-constexpr Micros kMinute = 60 * kSecond;
-constexpr Micros kHour = 60 * kMinute;
-constexpr Micros kDay = 24 * kHour;
-
-enum Unit : int {
-  kMinutes,
-  kHours,
-  kDays,
-  kWeeks,
-  kWeekends,
-  kMonths,
-  kYears,
-  kFirstPart,
-  kLastPart = kFirstPart + 3,
-  kWeekday,
-  kSeasonOfYear,
-};
-enum Adjective : int { kLast, kThis, kNext, kNoAdjective };
-
-constexpr int kSoon = 31;        // a day without a year may be so many days ahead
+constexpr Micros kDay = kMicrosADay;
 constexpr std::size_t kFew = 2;  // to
 constexpr std::size_t kMany = 6;
 constexpr std::size_t kMostSpans = 8;
@@ -47,160 +25,6 @@ constexpr std::size_t kSlashed = 5;
 constexpr std::size_t kEnglishTable = 0;
 constexpr std::size_t kNumbers = ~std::size_t{0};  // the table of dates in numbers
 constexpr int kYearsBefore = 5;
-
-// A day that no calendar has, or a time for which no year is found.
-class NoDateError : public std::exception {};
-
-struct Date {
-  int year, month, day;  // from 1
-};
-
-Micros midnight_of(Micros at) {
-  const Micros day = at / kDay - (at % kDay < 0 ? 1 : 0);
-  return day * kDay;
-}
-
-Date date_of(Micros at) {
-  const std::chrono::year_month_day found{std::chrono::sys_days{
-      std::chrono::days{static_cast<int>(midnight_of(at) / kDay)}}};
-  return {static_cast<int>(found.year()),
-          static_cast<int>(static_cast<unsigned>(found.month())),
-          static_cast<int>(static_cast<unsigned>(found.day()))};
-}
-
-Micros day_at(int year, int month, int day) {
-  if (year < 1 || year > 9999 || month < 1 || month > 12 || day < 1 || day > 31) {
-    throw NoDateError();
-  }
-  const std::chrono::year_month_day found{
-      std::chrono::year{year}, std::chrono::month{static_cast<unsigned>(month)},
-      std::chrono::day{static_cast<unsigned>(day)}};
-  if (!found.ok()) throw NoDateError();
-  return Micros{std::chrono::sys_days{found}.time_since_epoch().count()} * kDay;
-}
-
-int weekday_of(Micros at) {  // 0 is Monday
-  const auto day = static_cast<int>(midnight_of(at) / kDay);
-  return ((day + 3) % 7 + 7) % 7;
-}
-
-Range day_range(Micros at, int count = 1) {
-  const Micros begin = midnight_of(at);
-  return {begin, begin + count * kDay};
-}
-
-Range month_range(int months, int count = 1) {
-  const int end = months + count;
-  return {day_at(months / 12, months % 12 + 1, 1), day_at(end / 12, end % 12 + 1, 1)};
-}
-
-int months_of(Micros at) {
-  const Date date = date_of(at);
-  return date.year * 12 + date.month - 1;
-}
-
-Range unit_range(Micros now, int unit, int steps) {
-  switch (unit) {
-    case kYears: {
-      const int year = date_of(now).year + steps;
-      return {day_at(year, 1, 1), day_at(year + 1, 1, 1)};
-    }
-    case kMonths:
-      return month_range(months_of(now) + steps);
-    case kDays:
-      return day_range(now + steps * kDay);
-    case kWeeks:
-    case kWeekends: {
-      const Micros monday =
-          midnight_of(now) - weekday_of(now) * kDay + 7 * steps * kDay;
-      return unit == kWeeks ? day_range(monday, 7) : day_range(monday + 5 * kDay, 2);
-    }
-    default: {
-      const Micros step = unit == kHours ? kHour : kMinute;
-      return {now + (steps - 1) * step, now + (steps + 1) * step};
-    }
-  }
-}
-
-Micros time_ago(Micros now, int unit, int count) {
-  if (unit == kHours || unit == kMinutes) {
-    return now - count * (unit == kHours ? kHour : kMinute);
-  }
-  if (unit == kYears || unit == kMonths) {
-    if (unit == kYears) count *= 12;
-    const auto [begin, end] = month_range(months_of(now) - count);
-    const auto days = static_cast<int>((end - begin) / kDay);
-    return begin + std::min(date_of(now).day - 1, days - 1) * kDay;
-  }
-  return midnight_of(now) - count * (unit == kDays ? 1 : 7) * kDay;
-}
-
-// A month, a season or a day of each year.
-struct OfYear {
-  enum Kind : std::uint8_t { kNone, kMonth, kSeason, kDayOfMonth };
-
-  Kind kind = kNone;
-  int month = 0;  // from 0, of a day from 1; or the season
-  int day = 0;
-
-  explicit operator bool() const { return kind != kNone; }
-  [[nodiscard]] Range of(int year) const {
-    constexpr std::array kFirst = {11, 2, 5, 8};
-    if (kind == kMonth) return month_range(year * 12 + month);
-    if (kind == kSeason) {
-      return month_range(year * 12 + kFirst.at(static_cast<std::size_t>(month)), 3);
-    }
-    return day_range(day_at(year, month, day));
-  }
-};
-
-Range nearest_range(Micros now, const OfYear& of_year, int adjective) {
-  const int year = date_of(now).year;
-  if (adjective == kThis) return of_year.of(year);
-  std::vector<Range> ranges;
-  for (int each = year - 2; each < year + 3; ++each) ranges.push_back(of_year.of(each));
-  if (adjective == kNext) {
-    for (const Range& each : ranges) {
-      if (each.first > now) return each;
-    }
-    throw NoDateError();
-  }
-  for (auto each = ranges.rbegin(); each != ranges.rend(); ++each) {
-    if ((adjective == kLast ? each->second : each->first) <= now) return *each;
-  }
-  throw NoDateError();
-}
-
-Range weekday_range(Micros now, int day, int adjective) {
-  const auto after = [](int days) { return (days % 7 + 7) % 7; };
-  int ahead = day - weekday_of(now);
-  if (adjective == kNext) {
-    ahead = after(ahead - 1) + 1;
-  } else if (adjective != kThis) {
-    ahead = after(ahead) - 7;
-  }
-  return day_range(now + ahead * kDay);
-}
-
-std::optional<Range> last_day(Micros now, const OfYear& of_year) {
-  const int last = date_of(now).year + 1;
-  for (int year = last; year > last - 10; --year) {
-    try {
-      const Range found = of_year.of(year);
-      if (found.first <= now + kSoon * kDay) return found;
-    } catch (const NoDateError&) {
-      continue;  // 29 February
-    }
-  }
-  return std::nullopt;
-}
-
-Range part_of_day(Micros midnight, int part) {
-  constexpr std::array<std::pair<int, int>, 4> kHoursOf = {
-      {{5, 12}, {12, 18}, {17, 24}, {18, 30}}};
-  const auto [begin, end] = kHoursOf.at(static_cast<std::size_t>(part));
-  return {midnight + begin * kHour, midnight + end * kHour};
-}
 
 // A named time, and where it stands: `core` is what connectors stand before.
 struct Span {
@@ -428,10 +252,6 @@ class Readers {
   Micros now_;
 };
 
-bool is_digit(char16_t letter) {
-  return letter >= u'0' && letter <= u'9';
-}
-
 // Finds the period of one query.
 class Finder {
  public:
@@ -502,12 +322,12 @@ class Finder {
     for (const auto& [table, place] : opened) {
       const PeriodLanguage& language = *tables_->language(table);
       const Readers readers(language, table, text_, now_);
-      for (const auto& [pattern, kind] : language.readers[place]) {
-        for_each_match(pattern, text_, 0, [&](const PatternMatch& match) {
+      for (const auto& reader : language.readers[place]) {
+        for_each_match(reader.pattern, text_, 0, [&](const PatternMatch& match) {
           const auto only =
               common_->only_in.find(text_.substr(match.begin, match.end - match.begin));
           if (only != common_->only_in.end() && only->second != language_) return;
-          const auto span = readers.read(kind, match);
+          const auto span = readers.read(reader.kind, match);
           if (span && !is_of_something(*span)) spans.push_back(*span);
         });
       }
@@ -544,10 +364,9 @@ class Finder {
 
   // Dates in full and in numbers.
   void append_numbers(std::vector<Span>& spans) const {
-    const auto digit = std::find_if(text_.begin(), text_.end(), is_digit);
-    if (digit == text_.end()) return;
+    const std::size_t first = text_.find_first_of(u"0123456789");
+    if (first == View::npos) return;
     // No match begins further before the first digit, or the first year.
-    const auto first = static_cast<std::size_t>(digit - text_.begin());
     const bool is_english = language_ == common_->rules.languages[kEnglishTable];
     for (std::size_t place = 0; place < common_->dates.size(); ++place) {
       if (place == kShort && is_english) continue;
@@ -768,70 +587,7 @@ std::vector<PeriodRules::Opened> opened_readers(const PeriodCommon& common,
   return opened;
 }
 
-void check_table(std::size_t number) {
-  if (number >= PeriodTables::kMost) {
-    throw InvalidArgumentError("periods: too many languages");
-  }
-}
-
 }  // namespace
-
-PeriodLanguage::PeriodLanguage(const Alphabet& alphabet, const PeriodWords& given)
-    : words(given),
-      bounds(alphabet, given.bounds),
-      counted(alphabet, given.counted),
-      joins(alphabet, given.joins),
-      part(alphabet, given.part),
-      part_of(alphabet, given.part_of) {
-  for (const auto& some : given.readers) {
-    auto& own = readers.emplace_back();
-    for (const auto& [text, kind] : some) {
-      if (kind > static_cast<unsigned>(PeriodReader::kPartOfDay)) {
-        throw InvalidArgumentError("periods: a pattern has no reader");
-      }
-      own.push_back({Pattern(alphabet, text), static_cast<PeriodReader>(kind)});
-    }
-  }
-  if (!given.before.empty()) before.emplace(alphabet, given.before);
-  if (!given.after.empty()) after.emplace(alphabet, given.after);
-}
-
-PeriodCommon::PeriodCommon(const Alphabet& alphabet, const PeriodRules& given)
-    : rules(given),
-      opening(given.opening.begin(), given.opening.end()),
-      only_in(given.only_in.begin(), given.only_in.end()),
-      only_month(alphabet, given.only_month),
-      year(alphabet, given.year),
-      any_year(alphabet, given.any_year),
-      relative(alphabet, given.relative),
-      of_something(alphabet, given.of_something),
-      ends(alphabet, given.ends),
-      part_of(alphabet, given.part_of),
-      article(alphabet, given.article) {
-  if (given.languages.empty()) throw InvalidArgumentError("periods: no language");
-  check_table(given.languages.size() - 1);
-  for (const auto& text : given.dates) dates.emplace_back(alphabet, text);
-}
-
-PeriodTables::~PeriodTables() {
-  delete common_.load();
-  for (auto& language : languages_) delete language.load();
-}
-
-void PeriodTables::learn(std::unique_ptr<PeriodCommon> common) {
-  PeriodCommon* none = nullptr;
-  if (common_.compare_exchange_strong(none, common.get())) {
-    static_cast<void>(common.release());
-  }
-}
-
-void PeriodTables::learn(std::size_t number, std::unique_ptr<PeriodLanguage> language) {
-  check_table(number);
-  PeriodLanguage* none = nullptr;
-  if (languages_[number].compare_exchange_strong(none, language.get())) {
-    static_cast<void>(language.release());
-  }
-}
 
 std::optional<NamedPeriod> find_period(const PeriodTables& tables,
                                        const PeriodQuery& query,
@@ -841,7 +597,7 @@ std::optional<NamedPeriod> find_period(const PeriodTables& tables,
   const PeriodCommon& common = *tables.common();
   const auto opened = opened_readers(common, query, alphabet);
   const auto need = [&](std::size_t table) {
-    check_table(table);
+    check_period_table(table);
     if (tables.language(table) == nullptr &&
         std::find(unknown.begin(), unknown.end(), table) == unknown.end()) {
       unknown.push_back(table);

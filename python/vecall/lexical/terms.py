@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timezone, tzinfo
 from functools import cache
 from time import time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,14 +141,15 @@ def query_terms(
     if found is None or most != _MOST:
         return analysed_query(text, at, zone, most, by_period)
     terms, optional, authors, asks_time, periods = found
-    period, earlier = None, ()
+    period: Period | None = None
+    earlier: list[Period] = []
     if periods is not None:
         try:
             period, *earlier = (period_in_zone(*each, zone) for each in periods)
         except (ValueError, OverflowError, OSError):
             return analysed_query(text, at, zone, most, by_period)
     asked = features.TIME if asks_time else 0
-    made = (asked, tuple(authors), tuple(optional), period, tuple(earlier))
+    made: Any = (asked, tuple(authors), tuple(optional), period, tuple(earlier))
     return terms, tuple.__new__(features.QueryMarks, made)  # without a call of Python
 
 

@@ -523,8 +523,8 @@ class Searcher:
             zone=request.time_zone,
             by_period=request.by_period and (by_words or vector is not None),
         )
-        is_free = request.filter is request.min_similarity is None
-        is_free = is_free and request.only is request.without is None
+        is_free = request.filter is None and request.min_similarity is None
+        is_free = is_free and request.only is None and request.without is None
         period, options = marks.period, {} if is_free else _engine_options(request)
         periods = [] if period is None else [period, *marks.earlier]
         while True:
