@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "bindings.hpp"
@@ -19,6 +20,11 @@ using namespace py::literals;
 namespace {
 
 constexpr std::size_t kLong = 20'000;  // letters: about half a millisecond of work
+
+template <class T>
+void read(const py::dict& given, const char* name, T& into) {
+  into = given[name].cast<T>();
+}
 
 // The tables of a TextAnalyzer, by the names of the members of TextRules.
 struct RulesArg {
@@ -50,6 +56,7 @@ struct RulesArg {
       read(given, "ordinals", rules.ordinals);
       read(given, "endings", rules.endings);
       read(given, "months", rules.months);
+      read(given, "asks_time", rules.asks_time);
       read(given, "user", rules.user);
       read(given, "question", rules.question);
       read(given, "time", rules.time);
@@ -62,10 +69,6 @@ struct RulesArg {
   }
 
  private:
-  template <class T>
-  static void read(const py::dict& given, const char* name, T& into) {
-    into = given[name].cast<T>();
-  }
   [[noreturn]] static void refuse() {
     throw InvalidTypeError("rules: expected a dict of the tables of the analysis");
   }
@@ -209,7 +212,7 @@ class FoundTerms {
         case TextAnalyzer::Outcome::kUnknownWords:
           left.push_back(i);
           break;
-        case TextAnalyzer::Outcome::kForeign:
+        default:
           foreign_.push_back(i);
           break;
       }
@@ -233,20 +236,133 @@ TermArrays memory_terms(TextAnalyzer& analyzer, const MemoriesArg& memories,
 
 using TermLists =
     py::typing::Tuple<py::typing::List<std::uint64_t>, py::typing::List<std::uint64_t>,
-                      py::typing::List<std::uint64_t>>;
+                      py::typing::List<std::uint64_t>, py::bool_,
+                      py::typing::Optional<py::typing::List<py::typing::Tuple<
+                          std::optional<std::int64_t>, std::optional<std::int64_t>>>>>;
+using TimeTables = py::typing::Callable<py::dict(std::optional<py::int_>)>;
+using LocalTime = py::typing::Callable<std::optional<py::int_>(py::float_, py::object)>;
+
+// When a query is asked.
+struct AskedArg {
+  double seconds = 0.0;
+
+  static constexpr auto kHint = const_name("float");
+  void load(py::handle source) {
+    seconds = PyFloat_AsDouble(source.ptr());
+    if (PyErr_Occurred() == nullptr) return;
+    PyErr_Clear();
+    throw InvalidTypeError("now: expected a float");
+  }
+};
+struct ZoneArg {
+  py::object zone;
+
+  static constexpr auto kHint = const_name("typing.Any");
+  void load(py::handle source) { zone = py::reinterpret_borrow<py::object>(source); }
+};
+
+// Microseconds by the user's clock; in UTC, as Python's datetime rounds them.
+std::optional<std::int64_t> local_time(double now, const py::object& zone,
+                                       const LocalTime& local) {
+  constexpr double kLatest = 4e9;
+  if (!zone.is_none() || !(now >= 0.0 && now <= kLatest)) {
+    return local(now, zone).cast<std::optional<std::int64_t>>();
+  }
+  constexpr std::int64_t kMicros = 1'000'000;
+  double seconds = 0;
+  const double rest = std::modf(now, &seconds);
+  return static_cast<std::int64_t>(seconds) * kMicros +
+         static_cast<std::int64_t>(std::nearbyint(rest * kMicros));
+}
+
+void read_words(const py::dict& given, PeriodWords& into) {
+  read(given, "readers", into.readers);
+  read(given, "words", into.words);
+  read(given, "units", into.units);
+  read(given, "numbers", into.numbers);
+  read(given, "adjectives", into.adjectives);
+  read(given, "weekday_adjectives", into.weekday_adjectives);
+  read(given, "weekdays", into.weekdays);
+  read(given, "months", into.months);
+  read(given, "seasons", into.seasons);
+  read(given, "parts", into.parts);
+  read(given, "alone", into.alone);
+  read(given, "bounds", into.bounds);
+  read(given, "counted", into.counted);
+  read(given, "before", into.before);
+  read(given, "after", into.after);
+  read(given, "joins", into.joins);
+  read(given, "part", into.part);
+  read(given, "part_of", into.part_of);
+}
+
+void read_common(const py::dict& given, PeriodRules& into) {
+  read(given, "opening", into.opening);
+  read(given, "of_an", into.of_an);
+  read(given, "languages", into.languages);
+  read(given, "only_in", into.only_in);
+  read(given, "months", into.months);
+  read(given, "dates", into.dates);
+  read(given, "only_month", into.only_month);
+  read(given, "year", into.year);
+  read(given, "any_year", into.any_year);
+  read(given, "relative", into.relative);
+  read(given, "of_something", into.of_something);
+  read(given, "ends", into.ends);
+  read(given, "part_of", into.part_of);
+  read(given, "article", into.article);
+}
+
+// Asks for the tables of named times that are unknown.
+void learn_periods(TextAnalyzer& analyzer, const TextAnalyzer::Batch& batch,
+                   const TimeTables& tables) {
+  const std::vector<std::size_t> unknown = batch.unknown_periods();
+  if (unknown.empty()) {
+    PeriodRules rules;
+    read_common(tables(py::none()).cast<py::dict>(), rules);
+    analyzer.learn_periods(rules);
+  }
+  for (const std::size_t language : unknown) {
+    PeriodWords words;
+    read_words(tables(language).cast<py::dict>(), words);
+    analyzer.learn_periods(language, words);
+  }
+}
+
+// The period, and those that it may mean as well.
+py::object periods_of(const TextAnalyzer::QueryTerms& found) {
+  if (!found.period) return py::none();
+  py::list periods;
+  periods.append(py::make_tuple(found.period->from, found.period->until));
+  for (const TextAnalyzer::Period& each : found.earlier) {
+    periods.append(py::make_tuple(each.from, each.until));
+  }
+  return periods;
+}
 
 std::optional<TermLists> query_terms(TextAnalyzer& analyzer, const QueryArg& query,
-                                     const Stems& stems, bool by_period) {
+                                     const Stems& stems, bool by_period,
+                                     const TimeTables& tables, const AskedArg& now,
+                                     const ZoneArg& zone, const LocalTime& local) {
   TextAnalyzer::Batch batch(analyzer);
   TextAnalyzer::QueryTerms found;
+  TextAnalyzer::Query asked = {.text = query.text, .by_period = by_period};
   while (true) {
-    switch (batch.analyse({.text = query.text, .by_period = by_period}, found)) {
+    switch (batch.analyse(asked, found)) {
       case TextAnalyzer::Outcome::kDone:
         return py::make_tuple(list_of(found.terms, std::identity()),
                               list_of(found.optional, std::identity()),
-                              list_of(found.authors, std::identity()));
+                              list_of(found.authors, std::identity()), found.asks_time,
+                              periods_of(found));
       case TextAnalyzer::Outcome::kUnknownWords:
         learn(batch, stems);
+        break;
+      case TextAnalyzer::Outcome::kUnknownTimes:
+        learn_periods(analyzer, batch, tables);
+        break;
+      case TextAnalyzer::Outcome::kNeedsTime:
+        asked.now = local_time(now.seconds, zone.zone, local);
+        if (!asked.now) return std::nullopt;
         break;
       case TextAnalyzer::Outcome::kForeign:
         return std::nullopt;
@@ -301,17 +417,26 @@ Returns:
 Raises:
     InvalidTypeError: No list of (text, author, time).)");
   def_strict(bound, "query_terms", &query_terms, "query"_a, "stems"_a, "by_period"_a,
+             "tables"_a, "now"_a, "zone"_a, "local"_a,
              R"(Finds the terms of a query.
 
 Args:
     query: The query.
     stems: As for `memory_terms`.
     by_period: Whether the query may name a period; else its words are terms.
+    tables: Returns the words and patterns of times of a language, by its number, or for
+        None what all share; by the names of the members of `PeriodWords` and
+        `PeriodRules`. It is asked once for each.
+    now: When it is asked, in seconds since 1970.
+    zone: The user's time zone; None is UTC.
+    local: Returns the time in a zone by the user's clock, in microseconds since 1970;
+        None if it is out of range. It is asked if the query may name a period.
 
 Returns:
-    The terms of its words, the optional ones, and the marks of its words as names; None
-    if the tables do not cover it: other letters, more than 8,192 of them, or words or
-    numbers that may name a period.
+    The terms of its words, the optional ones, and the marks of its words as names;
+    whether it asks for a time; the period that it names and those that it may mean as
+    well, each with its begin and its end by the user's clock, or None. None if the
+    tables do not cover it: other letters, or too many of them.
 
 Raises:
     InvalidTypeError: No str.)");

@@ -70,7 +70,20 @@ class TextAnalyzer:
         query: str,
         stems: collections.abc.Callable[[int, list[str]], list[int]],
         by_period: bool,
-    ) -> tuple[list[int], list[int], list[int]] | None:
+        tables: collections.abc.Callable[[int | None], dict],
+        now: float,
+        zone: typing.Any,
+        local: collections.abc.Callable[[float, typing.Any], int | None],
+    ) -> (
+        tuple[
+            list[int],
+            list[int],
+            list[int],
+            bool,
+            list[tuple[int | None, int | None]] | None,
+        ]
+        | None
+    ):
         """
         Finds the terms of a query.
 
@@ -78,11 +91,19 @@ class TextAnalyzer:
             query: The query.
             stems: As for `memory_terms`.
             by_period: Whether the query may name a period; else its words are terms.
+            tables: Returns the words and patterns of times of a language, by its number, or for
+                None what all share; by the names of the members of `PeriodWords` and
+                `PeriodRules`. It is asked once for each.
+            now: When it is asked, in seconds since 1970.
+            zone: The user's time zone; None is UTC.
+            local: Returns the time in a zone by the user's clock, in microseconds since 1970;
+                None if it is out of range. It is asked if the query may name a period.
 
         Returns:
-            The terms of its words, the optional ones, and the marks of its words as names; None
-            if the tables do not cover it: other letters, more than 8,192 of them, or words or
-            numbers that may name a period.
+            The terms of its words, the optional ones, and the marks of its words as names;
+            whether it asks for a time; the period that it names and those that it may mean as
+            well, each with its begin and its end by the user's clock, or None. None if the
+            tables do not cover it: other letters, or too many of them.
 
         Raises:
             InvalidTypeError: No str.

@@ -103,6 +103,11 @@ class ExpiryClock:
         """Return seconds since 1970 by which memories expire."""
         return float(self._clock.monotonic() + self._ahead)
 
+    def times(self) -> tuple[float, float]:
+        """Return what `wall` and `now` do."""
+        clock = self._clock
+        return float(clock.wall()), float(clock.monotonic() + self._ahead)
+
     def mark(self) -> ClockCheckpoint:
         """Return a checkpoint of the current time."""
         monotonic = float(self._clock.monotonic())

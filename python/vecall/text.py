@@ -22,6 +22,7 @@ from vecall.system import cached
 class _LazyPattern:
     def __init__(self, text: str, flags: int) -> None:
         self._source = text, flags
+        self.pattern = text
 
     @cached
     def compiled(self) -> re.Pattern[str]:

@@ -10,6 +10,7 @@ import time
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -21,8 +22,9 @@ from vecall._core import TextAnalyzer
 from vecall.lexical import memory_terms, query_terms, terms_of_memories
 from vecall.lexical.features import TIME_WORDS
 from vecall.lexical.languages import ELIDING_LANGUAGES, STOP_WORDS
-from vecall.lexical.latin import latin_rules
-from vecall.lexical.periods import OPENS
+from vecall.lexical.latin import latin_rules, period_tables
+from vecall.lexical.period_patterns import LATIN, VOCABULARIES, meanings
+from vecall.lexical.periods import OPENS, local_micros
 from vecall.lexical.terms import analysed_query
 
 Memory = tuple[str, str | None, float | None]
@@ -388,6 +390,12 @@ def check_queries(queries: list[str]) -> None:
             assert found == expected, (ascii(query), by_period)
 
 
+def asked(analyzer, query, stems, by_period=True):
+    return analyzer.query_terms(
+        query, stems, by_period, period_tables, 1.7e9, None, local_micros
+    )
+
+
 @pytest.mark.campaign
 def test_random_queries_have_the_terms_of_the_python_analysis():
     rng = random.Random(11)
@@ -406,6 +414,40 @@ def test_queries_of_all_languages_have_the_terms_of_the_python_analysis():
     check_queries(["ayşe'nin doğum günü", "c++ and a+", "Marta Marta marta Marta's"])
 
 
+def phrases_of_time(rng, count):
+    vocabularies = [
+        [
+            *(word for name in NAMING for word in meanings(table.get(name, ""))),
+            *(part for name in AROUND for part in table.get(name, "").split("|")),
+        ]
+        for table in LATIN
+    ]
+    for _ in range(count):
+        own, other = rng.choice(vocabularies), rng.choice(vocabularies)
+        words = rng.choices((own, own, other, PLAIN), k=rng.randint(1, 8))
+        yield " ".join(rng.choice(some) for some in words)
+
+
+NAMING = ("words", *VOCABULARIES)
+AROUND = ("since", "before", "until", "after_", "in", "and", "fill")
+PLAIN = """
+what Nate the of on in at de la le - , ? . 's l' 1999 2024 3 12 29 31 1st 3.5. 3/5/2024
+2024-05-03 10:30 is our every that last next this \u2019 before in, dec'22 week-end
+""".split()
+
+
+@pytest.mark.parametrize("zone", [None, ZoneInfo("America/New_York")], ids=str)
+def test_queries_that_name_periods_have_those_of_the_python_analysis(zone):
+    rng = random.Random(3)
+    named = 0
+    for query in phrases_of_time(rng, max(150, scaled(60))):
+        now = rng.uniform(1e8, 2.5e9)
+        found = query_terms(query, now=now, zone=zone)
+        assert found == analysed_query(query, now, zone, 256, True), (query, now)
+        named += found[1].period is not None
+    assert named > 10
+
+
 @pytest.mark.parametrize("size", [8_190, 8_191, 8_192, 8_193, 20_000])
 def test_long_queries_have_the_terms_of_the_python_analysis(size):
     rng = random.Random(size)
@@ -416,21 +458,27 @@ def test_long_queries_have_the_terms_of_the_python_analysis(size):
 
 def test_most_queries_in_latin_letters_are_analysed_in_cpp():
     analyzer = TextAnalyzer(latin_rules())
-    asked = [text for text in SENTENCES if text]
+    queries = [text for text in SENTENCES if text]
     found = [
-        analyzer.query_terms(text, lambda _, words: [1] * len(words), False) is None
-        for text in asked
+        asked(analyzer, text, lambda _, words: [1] * len(words), False) is None
+        for text in queries
     ]
     assert [place for place, is_left in enumerate(found) if is_left] == [12, 13, 14, 15]
     numbers = {"nate": 5, "live": 6}
-    assert TextAnalyzer(latin_rules()).query_terms(
-        "Where does Nate live?",
-        lambda _, words: [numbers.get(word, 0) for word in words],
-        True,
-    ) == ([5, 6], [5 | 1 << 63, 6 | 1 << 63], [5, 6])
+
+    def stems(_, words):
+        return [numbers.get(word, 0) for word in words]
+
+    optional = [5 | 1 << 63, 6 | 1 << 63]
+    analyzer = TextAnalyzer(latin_rules())
+    found = asked(analyzer, "Where does Nate live?", stems)
+    assert found == ([5, 6], optional, [5, 6], False, None)
+    found = asked(analyzer, "When did Nate live on Monday?", stems)
+    day = 1_699_833_600_000_000
+    assert found == ([5, 6], optional, [5, 6], True, [(day, day + 86_400_000_000)])
 
 
 @pytest.mark.parametrize("query", [None, b"tea", 7, ["tea"]], ids=repr)
 def test_what_is_no_query_is_refused(query):
     with pytest.raises(InvalidTypeError, match="query: expected a str"):
-        TextAnalyzer(latin_rules()).query_terms(query, lambda *_: [], True)
+        asked(TextAnalyzer(latin_rules()), query, lambda *_: [])

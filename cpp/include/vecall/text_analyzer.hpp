@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,10 +49,53 @@ struct TextRules {
   Words endings;   // of compounds, which are no part
   Words months;    // twelve
 
+  std::u16string asks_time;    // the pattern of a query's begin; "" is none
   std::u16string user;         // the author whose longer requests are no questions
   std::uint64_t question = 0;  // marks
   std::uint64_t time = 0;
   std::uint64_t dated = 0;
+};
+
+// How a match of a pattern of named times is read.
+enum class PeriodReader : std::uint8_t {
+  kWord,
+  kUnit,
+  kAgo,
+  kRecent,
+  kWeekday,
+  kMonth,
+  kSeason,
+  kPartOfDay,
+};
+
+// The words and patterns of a language that name times; texts of patterns are those of
+// Python. "" is no pattern.
+struct PeriodWords {
+  using Meanings = std::map<std::u16string, int, std::less<>>;
+  using Patterns = std::vector<std::pair<std::u16string, unsigned>>;
+
+  std::vector<Patterns> readers;  // with their `PeriodReader`s
+  // A word: its unit, or a part of a day (7 to 10), a weekday (11) or a season (12);
+  // and how many lie between it and now.
+  std::map<std::u16string, std::pair<int, int>, std::less<>> words;
+  Meanings units, numbers, adjectives, weekday_adjectives, weekdays, months, seasons,
+      parts;
+  std::vector<std::u16string> alone;  // months and seasons without a preposition
+  std::u16string bounds, counted, before, after, joins, part, part_of;
+};
+
+// What the languages share. The first of them is English.
+struct PeriodRules {
+  using Opened = std::pair<std::size_t, std::size_t>;  // a language, some readers
+
+  std::vector<std::pair<std::u16string, std::vector<Opened>>> opening;
+  std::vector<Opened> of_an;           // what the word "an" opens
+  std::vector<std::size_t> languages;  // the number of each as that of a text
+  std::vector<std::pair<std::u16string, std::size_t>> only_in;  // words of one language
+  std::map<std::u16string, int, std::less<>> months;            // of all languages
+  std::vector<std::u16string> dates;                            // six patterns
+  std::u16string only_month, year, any_year, relative, of_something, ends, part_of,
+      article;
 };
 
 class TextAnalyzer {
@@ -75,16 +119,27 @@ class TextAnalyzer {
   struct Query {
     Text text = {};
     bool by_period = true;  // whether it may name a period; else its words are terms
+    std::optional<std::int64_t> now = {};  // by the user's clock, in microseconds
+  };
+  // Its begin and its end, of which one may be open, by the user's clock.
+  struct Period {
+    std::optional<std::int64_t> from = {};
+    std::optional<std::int64_t> until = {};
   };
   struct QueryTerms {
     std::vector<std::uint64_t> terms;     // of its words, in order
     std::vector<std::uint64_t> optional;  // once each
     std::vector<std::uint64_t> authors;   // the marks of its words as names, once each
+    bool asks_time = false;
+    std::optional<Period> period;  // that it names; its words are no terms
+    std::vector<Period> earlier;   // that it may mean as well
   };
   enum class Outcome : std::uint8_t {
     kDone,
     kUnknownWords,  // learn() them and analyse the text again
-    kForeign,       // a letter, a time, a period or a length that has no rule here
+    kUnknownTimes,  // likewise, learn_periods() of unknown_periods()
+    kNeedsTime,     // likewise, with the time
+    kForeign,       // a letter, a time or a length that has no rule here
   };
 
   // Throws InvalidArgumentError for rules that contradict themselves.
@@ -114,6 +169,9 @@ class TextAnalyzer {
     // The words that were unknown in a language, or as words of names.
     [[nodiscard]] std::vector<std::u16string> unknown(std::size_t language) const;
 
+    // The languages whose words of time are unknown; empty if nothing of them is.
+    [[nodiscard]] const std::vector<std::size_t>& unknown_periods() const;
+
     // Learns their terms, in the order of unknown(); 0 stands for no term.
     void learn(std::size_t language, std::span<const std::uint64_t> terms);
 
@@ -122,7 +180,12 @@ class TextAnalyzer {
     std::unique_ptr<State> state_;
   };
 
-  // Memory that it holds, in bytes.
+  // Learns how queries name periods. Throws InvalidArgumentError for a pattern without
+  // a meaning.
+  void learn_periods(const PeriodRules& rules);
+  void learn_periods(std::size_t language, const PeriodWords& words);
+
+  // Memory that it holds, in bytes, but for the words and patterns of periods.
   [[nodiscard]] std::size_t nbytes() const;
 
  private:

@@ -22,6 +22,12 @@ constexpr bool is_capital(char16_t letter) {
   return letter >= u'A' && letter <= u'Z';
 }
 
+// What Python's `str.split` splits at, among the letters that are covered.
+constexpr bool is_space(char16_t letter) {
+  return (letter >= 9 && letter <= 13) || (letter >= 28 && letter <= 32) ||
+         letter == 0x85 || letter == 0xa0;
+}
+
 // The end of the run of word letters that begins at `at`.
 std::size_t run_end(const Alphabet& alphabet, View text, std::size_t at);
 

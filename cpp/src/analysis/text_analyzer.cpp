@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "analysis/alphabet.hpp"
+#include "analysis/periods.hpp"
 #include "analysis/scanners.hpp"
 #include "analysis/word_splitter.hpp"
 #include "analysis/word_table.hpp"
@@ -34,6 +35,8 @@ constexpr std::size_t kLongestCompound = 40;  // letters
 constexpr std::size_t kMostCompounds = 64;    // of a text
 constexpr std::size_t kLongestKept = 64;      // letters of a word in the table
 constexpr std::size_t kLongestQuery = 32 * TextAnalyzer::kMostAsked;  // letters
+constexpr std::size_t kLongestWithPeriod =
+    1024;  // letters; of others Python reads ends
 
 using WordSet = std::set<std::u16string, std::less<>>;
 
@@ -89,6 +92,7 @@ struct TextAnalyzer::Parts {
         turk >= languages) {
       throw InvalidArgumentError("stop_words: expected 1 to 7 languages, each known");
     }
+    if (!rules.asks_time.empty()) asks_time.emplace(alphabet, rules.asks_time);
     if (months.size() != 12) throw InvalidArgumentError("months: expected twelve");
     for (const auto& [word, of] : elided) {
       for (const std::size_t language : of) {
@@ -101,6 +105,8 @@ struct TextAnalyzer::Parts {
 
   Alphabet alphabet;
   WordTable table;
+  PeriodTables periods;
+  std::optional<Pattern> asks_time;
   WordSplitter::Elided elided;
   WordSet units;
   WordSet ordinals;
@@ -125,6 +131,9 @@ class TextAnalyzer::Batch::State {
   Outcome analyse(const Memory& memory, std::vector<std::uint64_t>& out);
   Outcome analyse(const Query& query, QueryTerms& out);
 
+  [[nodiscard]] const std::vector<std::size_t>& unknown_periods() const {
+    return unknown_periods_;
+  }
   [[nodiscard]] Strings unknown(std::size_t language) const {
     Strings words;
     for (const Learned* const one : unknown_[language]) words.push_back(one->first);
@@ -174,6 +183,8 @@ class TextAnalyzer::Batch::State {
   template <class Found>
   void for_each_part(const Word& word, Found found) const;
   [[nodiscard]] bool may_name_period(unsigned classes) const;
+  Outcome take_period(const Query& query, std::size_t language, unsigned classes,
+                      QueryTerms& out);
   void append_optional(std::size_t language, std::vector<std::uint64_t>& out);
   [[nodiscard]] bool may_be_german(std::size_t language) const;
   void append_author(unsigned classes);
@@ -186,12 +197,15 @@ class TextAnalyzer::Batch::State {
   // What is unknown, and what was learned since: the table may have begun anew.
   std::unordered_map<std::u16string, Terms, WordHash> learned_;
   std::array<std::vector<Learned*>, kTermsAWord> unknown_;
+  std::vector<std::size_t> unknown_periods_;
   bool has_unknown_ = false;
 
   // Of the memory that is being analysed.
   std::u16string letters_;
   std::u16string folded_;
-  bool is_camel_ = false;  // it has a word with a capital inside
+  std::u16string spaced_;      // the same with single spaces
+  std::vector<View> opening_;  // words of time
+  bool is_camel_ = false;      // it has a word with a capital inside
   std::vector<Word> split_;
   std::vector<Known> found_;
   std::vector<std::uint64_t> terms_;
@@ -288,9 +302,15 @@ TextAnalyzer::Outcome TextAnalyzer::Batch::State::analyse(const Query& query,
   }
   terms_.clear();
   has_unknown_ = false;
+  PatternMatch asked;
+  out.asks_time = parts_->asks_time && parts_->asks_time->match(folded_, 0, asked);
   split(folded_, classes);
-  if (query.by_period && may_name_period(classes)) return Outcome::kForeign;
   const std::size_t language = this->language(classes);
+  out.period.reset();
+  if (query.by_period && may_name_period(classes)) {
+    const Outcome outcome = take_period(query, language, classes, out);
+    if (outcome != Outcome::kDone) return outcome;
+  }
   append_terms(language);
   out.optional.clear();
   append_optional(language, out.optional);
@@ -312,12 +332,50 @@ bool TextAnalyzer::Batch::State::may_name_period(unsigned classes) const {
       return each.word.text == wanted;
     });
   };
-  return std::any_of(found_.begin(), found_.end(),
-                     [](const Known& each) {
-                       return each.entry != nullptr &&
-                              (each.entry->flags & kOpening) != 0;
-                     }) ||
-         (has(u"an") && ((classes & kApostrophe) != 0 || has(u"y")));
+  if (std::any_of(found_.begin(), found_.end(), [](const Known& each) {
+        return each.entry != nullptr && (each.entry->flags & kOpening) != 0;
+      })) {
+    return true;
+  }
+  return has(u"an") && (has(u"y") || folded_.find(u"l'an") != std::u16string::npos) &&
+         std::all_of(folded_.begin(), folded_.end(),
+                     [](char16_t letter) { return letter < 128; });
+}
+
+// Finds the period of the query; if it names one, the other words are its words.
+TextAnalyzer::Outcome TextAnalyzer::Batch::State::take_period(const Query& query,
+                                                              std::size_t language,
+                                                              unsigned classes,
+                                                              QueryTerms& out) {
+  if (folded_.size() > kLongestWithPeriod) return Outcome::kForeign;
+  if (parts_->periods.common() == nullptr) {
+    unknown_periods_.clear();
+    return Outcome::kUnknownTimes;
+  }
+  if (!query.now) return Outcome::kNeedsTime;
+  spaced_.clear();
+  for (const char16_t letter : folded_) {
+    if (!is_space(letter)) {
+      spaced_.push_back(letter == u'\u2019' ? u'\'' : letter);
+    } else if (!spaced_.empty() && spaced_.back() != u' ') {
+      spaced_.push_back(u' ');
+    }
+  }
+  if (!spaced_.empty() && spaced_.back() == u' ') spaced_.pop_back();
+  opening_.clear();
+  for (const Known& each : found_) {
+    const bool opens = each.entry != nullptr && (each.entry->flags & kOpening) != 0;
+    if (opens || each.word.text == u"an") opening_.push_back(each.word.text);
+  }
+  auto found = find_period(parts_->periods, {spaced_, opening_, language, *query.now},
+                           alphabet(), unknown_periods_);
+  if (!unknown_periods_.empty()) return Outcome::kUnknownTimes;
+  if (!found) return Outcome::kDone;
+  out.period = found->period;
+  out.earlier = std::move(found->earlier);
+  folded_ = std::move(found->rest);
+  split(folded_, classes);
+  return Outcome::kDone;
 }
 
 void TextAnalyzer::Batch::State::append_text(const Memory& memory, unsigned classes) {
@@ -561,6 +619,15 @@ TextAnalyzer::TextAnalyzer(const TextRules& rules)
     : parts_(std::make_unique<Parts>(rules)) {}
 TextAnalyzer::~TextAnalyzer() = default;
 
+void TextAnalyzer::learn_periods(const PeriodRules& rules) {
+  parts_->periods.learn(std::make_unique<PeriodCommon>(parts_->alphabet, rules));
+}
+
+void TextAnalyzer::learn_periods(std::size_t language, const PeriodWords& words) {
+  parts_->periods.learn(language,
+                        std::make_unique<PeriodLanguage>(parts_->alphabet, words));
+}
+
 std::size_t TextAnalyzer::nbytes() const {
   return parts_->table.nbytes();
 }
@@ -576,6 +643,10 @@ TextAnalyzer::Outcome TextAnalyzer::Batch::analyse(const Memory& memory,
 
 std::vector<std::u16string> TextAnalyzer::Batch::unknown(std::size_t language) const {
   return state_->unknown(language);
+}
+
+const std::vector<std::size_t>& TextAnalyzer::Batch::unknown_periods() const {
+  return state_->unknown_periods();
 }
 
 TextAnalyzer::Outcome TextAnalyzer::Batch::analyse(const Query& query,

@@ -163,7 +163,7 @@ TEST_CASE("letters and times that the tables do not cover are foreign") {
   CHECK(out.empty());
 }
 
-TEST_CASE("a query has optional terms and names, unless it may name a period") {
+TEST_CASE("a query has optional terms and names; periods need their tables") {
   TextAnalyzer analyzer(rules());
   TextAnalyzer::Batch batch(analyzer);
   TextAnalyzer::QueryTerms out;
@@ -177,9 +177,10 @@ TEST_CASE("a query has optional terms and names, unless it may name a period") {
   CHECK(out.terms == Terms{1, 2, 1});
   CHECK(out.optional == Terms{1 | kPart, 2 | kPart});
   CHECK(out.authors == Terms{9, 8, 7});
-  CHECK(outcome(u"tea monday", true) == Outcome::kForeign);
-  CHECK(outcome(u"tea 7", true) == Outcome::kForeign);
-  CHECK(outcome(u"an l'an", true) == Outcome::kForeign);
+  CHECK(outcome(u"tea monday", true) == Outcome::kUnknownTimes);
+  CHECK(batch.unknown_periods().empty());
+  CHECK(outcome(u"tea 7", true) == Outcome::kUnknownTimes);
+  CHECK(outcome(u"an l'an", true) == Outcome::kUnknownTimes);
   CHECK(outcome(u"tea monday", false) == Outcome::kUnknownWords);
   CHECK(outcome(std::u16string(8'193, u' '), true) == Outcome::kForeign);
   CHECK(outcome(std::u16string(8'192, u' '), true) == Outcome::kDone);

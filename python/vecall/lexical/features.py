@@ -89,7 +89,7 @@ USER = "user"
 _DIGIT = lazy_pattern(r"\d")
 
 # Questions that ask for a time.
-_ASKS_TIME = lazy_pattern(
+ASKS_TIME = lazy_pattern(
     r"""[\W_]*(?:and\s|so\s|do\s(?:you|i)\s(?:know|remember)\s)?(?:
     (?:since\s)?when\b|how\slong\b|(?:(?:on|in|at)\s)?(?:what|which)\s(?:exact\s)?
     (?:date|day|weekday|week|month|year|time)\b|
@@ -195,7 +195,7 @@ def _tells_time(folded: str, words: Sequence[str]) -> bool:
 
 def asks_time(folded: str) -> bool:
     """Return whether a normalised query asks for a time."""
-    if _ASKS_TIME.match(folded):
+    if ASKS_TIME.match(folded):
         return True
     return not folded.isascii() and _ASKS_TIME_EAST.search(folded) is not None
 

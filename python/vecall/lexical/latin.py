@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from vecall.lexical import features, languages, periods, tokenizer
-from vecall.lexical.period_patterns import MONTHS
+from vecall.lexical import features, languages, period_patterns, periods, tokenizer
+from vecall.lexical.period_patterns import LATIN, MONTHS, PARTS, UNITS, patterns_of
 from vecall.text import MARKS, RARE_MARKS, lazy_pattern, normalise
 
 # Basic Latin to Latin Extended-B, and General Punctuation without what is invisible.
@@ -17,6 +17,9 @@ _ELSEWHERE = lazy_pattern(
     rf"|{languages.VIETNAMESE_LETTERS.pattern}"
 )
 _APART = "\u4e00"  # combines with no letter
+_READERS = (*("word", "unit", "ago", "recent"),
+            *("weekday", "month", "season", "part_of_day"))  # fmt: skip
+_UNITS = (*UNITS, *PARTS, "weekday", "season")
 _CLOSING = lazy_pattern(rf"[{features.CLOSING}]")
 
 
@@ -63,8 +66,56 @@ def latin_rules() -> dict[str, Any]:
         "ordinals": list(tokenizer.ORDINALS),
         "endings": list(tokenizer.COMPOUND_ENDINGS),
         "months": MONTHS,
+        "asks_time": "".join(features.ASKS_TIME.pattern.split()),
         "user": features.USER,
         "question": features.QUESTION,
         "time": features.TIME,
         "dated": features.DATED,
+    }
+
+
+def period_tables(number: int | None) -> dict[str, Any]:
+    """Return the words and patterns of times of a language, or what all share."""
+    return _tables_of_all() if number is None else _tables_of_language(number)
+
+
+def _tables_of_all() -> dict[str, Any]:
+    stop_words = list(languages.STOP_WORDS)
+    number_of = dict(zip(stop_words, range(len(stop_words)), strict=True))
+    return {
+        "opening": list(periods.OPENING.items()),
+        "of_an": periods.OF_AN,
+        "languages": [number_of.get(table["name"], len(stop_words)) for table in LATIN],
+        "only_in": [(word, number_of[of]) for word, of in periods.ONLY_IN.items()],
+        "months": period_patterns.MONTH_NUMBERS,
+        "dates": [pattern.pattern for pattern in period_patterns.DATES],
+        "only_month": period_patterns.ONLY_MONTH.pattern,
+        "year": period_patterns.year_pattern().pattern,
+        "any_year": period_patterns.ANY_YEAR.pattern,
+        "relative": periods.RELATIVE.pattern,
+        "of_something": periods.OF_SOMETHING.pattern,
+        "ends": periods.ENDS.pattern,
+        "part_of": periods.PART_OF.pattern,
+        "article": periods.LAST_ARTICLE.pattern,
+    }
+
+
+def _tables_of_language(number: int) -> dict[str, Any]:
+    patterns = patterns_of(number)
+    around = ("bounds", "counted", "before", "after", "joins", "part", "part_of")
+    return {
+        **{name: patterns.of[name] for name in period_patterns.VOCABULARIES},
+        **{name: getattr(getattr(patterns, name), "pattern", "") for name in around},
+        "readers": [
+            [
+                (pattern.pattern, _READERS.index(read.__name__.removeprefix("_read_")))
+                for pattern, read in some
+            ]
+            for some in patterns.readers
+        ],
+        "words": {
+            word: (_UNITS.index(unit), int(steps))
+            for word, (unit, steps) in patterns.words.items()
+        },
+        "alone": list(patterns.alone),
     }

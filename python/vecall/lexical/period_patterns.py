@@ -255,7 +255,7 @@ _CONNECTED = ("since", "before", "until", "after_")
 _PREFIXES = ("in", *_CONNECTED, "and")
 READ = ("words", "units", "weekdays", "months", "seasons", "parts")
 """The vocabularies whose words open the readers of their place."""
-_VOCABULARIES = ("units", "numbers", "few", "adjectives", "weekday_adjectives",
+VOCABULARIES = ("units", "numbers", "few", "adjectives", "weekday_adjectives",
                  "weekdays", "months", "seasons", "parts")  # fmt: skip
 
 
@@ -284,15 +284,15 @@ class Patterns:
         self.number = number
         self.table = table = TABLES[number]
         self.in_east = number >= len(LATIN)
-        self.of = {name: meanings(table.get(name, "")) for name in _VOCABULARIES}
-        self._words = {
+        self.of = {name: meanings(table.get(name, "")) for name in VOCABULARIES}
+        self.words = {
             word.replace("_", " "): spec.split()
             for spec, words in zip(
                 table["specs"].split("/"), alternatives(table["words"]), strict=True
             )
             for word in words
         }
-        self._alone = {
+        self.alone = {
             word.rstrip("+")
             for name in ("months", "seasons")
             for words in alternatives(table[name])
@@ -300,7 +300,7 @@ class Patterns:
             if word.endswith("+")
         }
         bounds = [table.get(name, _NEVER) for name in ("before", "until", "after_")]
-        self._bounds = re.compile("|".join(bounds))
+        self.bounds = lazy_pattern("|".join(bounds))
         number_of = rf"(?P<n>\d{{1,3}}|{self._any_word('numbers')})"
         self._count = f"(?:{number_of}|(?P<f>{self._any_word('few')}))"
         self._unit = f"(?P<u>{self._any_word('units')})"
@@ -314,8 +314,8 @@ class Patterns:
         text = text.replace("{n}", self._count).replace("{u}", self._unit)
         text = text.replace("@", any_of(names))
         if self.in_east:
-            return re.compile(text.replace("\\ ", " ").replace(" ", " ?"))
-        return re.compile(rf"(?<!\w)(?:{text})(?!\w)")
+            return lazy_pattern(text.replace("\\ ", " ").replace(" ", " ?"))
+        return lazy_pattern(rf"(?<!\w)(?:{text})(?!\w)")
 
     def _compiled_readers(self) -> list[_Readers]:
         table = self.table
@@ -344,7 +344,7 @@ class Patterns:
             *((each, self._read_recent) for each in table["recent"].split("||")),
         ]
         readers: list[tuple[Iterable[str], list[tuple[str, _Reader]]]] = [  # as READ
-            (self._words, [("@", self._read_word)]),
+            (self.words, [("@", self._read_word)]),
             (self.of["units"], of_units),
             (self.of["weekdays"], [(weekday, self._read_weekday)]),
             (self.of["months"], [(named, self._read_month)]),
@@ -365,7 +365,7 @@ class Patterns:
     def counted(self) -> re.Pattern[str]:
         """What may stand before a connector: "two weeks" before May."""
         weekday = f"(?P<k>{self._any_word('weekdays')})"
-        return re.compile(rf"(?<!\w)(?:(?:{self._count} )?{self._unit}|{weekday}) \Z")
+        return lazy_pattern(rf"(?<!\w)(?:(?:{self._count} )?{self._unit}|{weekday}) \Z")
 
     @cached
     def before(self) -> re.Pattern[str] | None:
@@ -384,26 +384,26 @@ class Patterns:
             for name in _CONNECTED
             if self.table.get(name + kind)
         ]
-        return re.compile(f"{begin}(?:{'|'.join(found)}){end}") if found else None
+        return lazy_pattern(f"{begin}(?:{'|'.join(found)}){end}") if found else None
 
     @cached
     def joins(self) -> re.Pattern[str]:
         """What stands between two times that are the ends of one."""
         joins = f"{self.table['and']}|{self.table.get('until', _NEVER)}|-|–|/|,"
-        return re.compile(f"(?:{joins}) ?(?:(?:{ARTICLES}) ?)?")
+        return lazy_pattern(f"(?:{joins}) ?(?:(?:{ARTICLES}) ?)?")
 
     @cached
     def part(self) -> re.Pattern[str]:
         """A part of the day, after the day."""
         end = "" if self.in_east else r"(?!\w)"
         part = f"(?P<t>{self._any_word('parts')})"
-        return re.compile(rf",? ?(?:(?:{self.table.get('fill', '')}) ?)?{part}{end}")
+        return lazy_pattern(rf",? ?(?:(?:{self.table.get('fill', '')}) ?)?{part}{end}")
 
     @cached
     def part_of(self) -> re.Pattern[str]:
         """A part of the day, before the day."""
         part = f"(?<!\\w)(?P<t>{self._any_word('parts')})"
-        return re.compile(
+        return lazy_pattern(
             rf"{part} (?:of|de|del|di|do|da|du|des|van|av) "
             rf"(?:(?:{ARTICLES}) ?)?\Z"
         )
@@ -430,7 +430,7 @@ class Patterns:
         return self.of["adjectives"].get(groups.get("a") or groups.get("b") or "", NONE)
 
     def _read_word(self, match: re.Match[str], now: datetime) -> Span:
-        unit, number = self._words[match[0]]
+        unit, number = self.words[match[0]]
         steps = int(number)
         if unit in PARTS:
             found = part_of_day(midnight_of(now) + steps * DAY, PARTS.index(unit))
@@ -482,7 +482,7 @@ class Patterns:
         of_year = season_of(self.of["seasons"][match["k"]])
         found = self._read_named(match, now, of_year)
         prefix = match.groupdict().get("p")
-        if found is not None and found.of_year and self._bounds.fullmatch(prefix or ""):
+        if found is not None and found.of_year and self.bounds.fullmatch(prefix or ""):
             return None  # "before winter": the next one
         return found
 
@@ -495,7 +495,7 @@ class Patterns:
             year = now.year + EAST_YEARS[match["z"]]
         if year:
             return span_of(match, of_year(int(year)), self.number)
-        is_marked = groups.get("p") or groups.get("x") or match["k"] in self._alone
+        is_marked = groups.get("p") or groups.get("x") or match["k"] in self.alone
         if adjective == NONE and not is_marked:
             return None
         found = nearest_range(now, of_year, adjective)
@@ -554,7 +554,7 @@ _NUMBERED = (
     rf"(?<![\w/])(?P<d>\d{{1,2}})/(?P<m>\d{{1,2}})/(?P<y>{YEAR})(?![\w/])",
 )
 _SHORT, _SLASHED = 4, 5  # places above: "3.5.", "3/5/2024"
-_DIGIT, _SIGNED, _ANY_YEAR = map(re.compile, (r"\d", r"\d[-/.]", YEAR))
+_DIGIT, _SIGNED, ANY_YEAR = map(lazy_pattern, (r"\d", r"\d[-/.]", YEAR))
 _MOST_BEFORE = 20  # characters of a date or a year before its first digit
 _EAST_NUMBER = r"\d{1,2}|[一二三四五六七八九十]{1,3}"
 _EAST_DATE = lazy_pattern(
@@ -563,16 +563,14 @@ _EAST_DATE = lazy_pattern(
     rf"(?: ?(?P<d>{_EAST_NUMBER}) ?[日号號일])?"
 )
 _EAST_YEAR = lazy_pattern(rf"(?<!\d)(?P<c>(?P<y>{YEAR}) ?[年년])(?! ?[\d前전])")
-_ONLY_MONTH = lazy_pattern(rf"(?<!\w)(?P<y>{YEAR})-(?P<m>0[1-9]|1[0-2])(?![\w-])")
+ONLY_MONTH = lazy_pattern(rf"(?<!\w)(?P<y>{YEAR})-(?P<m>0[1-9]|1[0-2])(?![\w-])")
+
+
+DATES = list(map(lazy_pattern, _NUMBERED))
 
 
 @lru_cache(maxsize=1)
-def _date_patterns() -> list[re.Pattern[str]]:
-    return [re.compile(pattern) for pattern in _NUMBERED]
-
-
-@lru_cache(maxsize=1)
-def _year_pattern() -> re.Pattern[str]:
+def year_pattern() -> re.Pattern[str]:
     """A year after a preposition, or before a word such as "году"."""
     before = "|".join(
         table[name]
@@ -580,7 +578,7 @@ def _year_pattern() -> re.Pattern[str]:
         for name in ("year", "since", "before", "until", "after_", "and")
         if table.get(name)
     )
-    return re.compile(
+    return lazy_pattern(
         rf"(?<!\w)(?:{before}) (?:(?:{ARTICLES}) )?(?P<c>{YEAR})(?:'?[td][ae]n?)?"
         rf"(?: году| года| г\.| yilinda)?(?![\w/:-])"
         rf"|(?<!\w)(?:(?:v|el|al|no) )?(?P<d>{YEAR})"
@@ -622,10 +620,10 @@ def number_spans(
         return
     # No match begins further before the first digit, or the first year.
     first, before = digit.start(), max(0, digit.start() - _MOST_BEFORE)
-    year_at = _ANY_YEAR.search(folded, first)
+    year_at = ANY_YEAR.search(folded, first)
     has_month = any(map(folded.__contains__, _IN_MONTHS))
     has_sign = _SIGNED.search(folded, first) is not None
-    for place, pattern in enumerate(_date_patterns()):
+    for place, pattern in enumerate(DATES):
         if place == _SHORT and language == "english":
             continue
         if not (has_month if place < 2 else has_sign):
@@ -641,11 +639,11 @@ def number_spans(
             other = groups.get("d0") or groups.get("d1")
             last = int(other) if other else None
             yield _date_span(match, now, match["y"], month, day, last)
-    for match in _ONLY_MONTH.finditer(folded, first) if has_sign else ():
+    for match in ONLY_MONTH.finditer(folded, first) if has_sign else ():
         yield span_of(match, month_range(int(match["y"]) * 12 + int(match["m"]) - 1))
     if year_at is None:
         return
-    for match in _year_pattern().finditer(
+    for match in year_pattern().finditer(
         folded, max(0, year_at.start() - _MOST_BEFORE)
     ):
         name = "c" if match["c"] else "d"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timezone, tzinfo
+from datetime import datetime, timedelta, timezone, tzinfo
 from typing import NamedTuple
 
 from vecall.clock import Period
@@ -61,14 +61,14 @@ def _opening_words(table: Table) -> Iterator[tuple[str, int]]:
 
 _Opened = tuple[int, int]  # a language, and the place of some of its readers
 
-_OPENING: dict[str, tuple[_Opened, ...]] = {}
+OPENING: dict[str, tuple[_Opened, ...]] = {}
 for _number_of, _table in enumerate(LATIN):
     for _word, _place in _opening_words(_table):
-        _OPENING[_word] = (*_OPENING.get(_word, ()), (_number_of, _place))
-_OPENING["aujourdhui"] = _OPENING["hui"]
-_OF_AN = _OPENING["an"]
-_OPENING["an"] = ()  # an English article; see `may_name_period`
-OPENS = frozenset(_OPENING) - {"an"}
+        OPENING[_word] = (*OPENING.get(_word, ()), (_number_of, _place))
+OPENING["aujourdhui"] = OPENING["hui"]
+OF_AN = OPENING["an"]
+OPENING["an"] = ()  # an English article; see `may_name_period`
+OPENS = frozenset(OPENING) - {"an"}
 _NAMES = [table["name"] for table in LATIN]
 _ENGLISH = _NAMES.index("english")
 _IN_EAST = [
@@ -80,7 +80,7 @@ _DIGIT = lazy_pattern("[0-9]")
 _WORD = lazy_pattern(r"\w+")
 
 
-_LAST_ARTICLE = lazy_pattern(rf"(?<!\w)(?:{ARTICLES})[ ']\Z")
+LAST_ARTICLE = lazy_pattern(rf"(?<!\w)(?:{ARTICLES})[ ']\Z")
 
 
 def may_name_period(words: Sequence[str], folded: str) -> bool:
@@ -94,12 +94,12 @@ def may_name_period(words: Sequence[str], folded: str) -> bool:
 
 def _opened_readers(words: Sequence[str], folded: str) -> list[_Opened]:
     """Return the readers whose words of time a text holds, in order."""
-    opened = {each for word in words for each in _OPENING.get(word, ())}
+    opened = {each for word in words for each in OPENING.get(word, ())}
     if "an" in words:
-        opened.update(_OF_AN)
+        opened.update(OF_AN)
     # "week-end" and "dec'22" are words, but two for the patterns of a language.
     own = dict(opened) or {_ENGLISH: 0}
-    pieces = (each for word in _WORD.findall(folded) for each in _OPENING.get(word, ()))
+    pieces = (each for word in _WORD.findall(folded) for each in OPENING.get(word, ()))
     opened.update(each for each in pieces if each[0] in own)
     if not folded.isascii():
         for number, pattern in enumerate(_IN_EAST, len(LATIN)):
@@ -116,7 +116,7 @@ def _named_times(
     for number, place in opened:
         for pattern, reader in patterns_of(number).readers[place]:
             for match in pattern.finditer(folded):
-                if language in (None, _ONLY_IN.get(match[0], language)):
+                if language in (None, ONLY_IN.get(match[0], language)):
                     got = reader(match, now)
                     if got is not None and not _is_of_something(folded, got):
                         found.append(got)
@@ -136,10 +136,10 @@ def _named_times(
 
 
 _MOST_SPANS = 8
-_ONLY_IN = {"hier": "french", "dun": "turkish"}  # here in German, a colour in English
+ONLY_IN = {"hier": "french", "dun": "turkish"}  # here in German, a colour in English
 _YEARS_BEFORE = 5
-_RELATIVE = lazy_pattern(r"(?:last|previous|past|next|following) \w+|\w+day")
-_OF_SOMETHING = lazy_pattern(
+RELATIVE = lazy_pattern(r"(?:last|previous|past|next|following) \w+|\w+day")
+OF_SOMETHING = lazy_pattern(
     r"(?:'s|(?<!\w)(?:my|our|his|her|its|their|your|whose|every|each|any|that|black|"
     r"good|ash|easter)|(?<!in )(?<!over )(?<!during )(?<!within )(?<!for )(?<!since )"
     r"(?<!\w)the) \Z"
@@ -149,12 +149,12 @@ _OF_SOMETHING = lazy_pattern(
 def _is_of_something(folded: str, span: Span) -> bool:
     """Return whether an English time is not relative to now: "the last week of it"."""
     begin = span.begin
-    if span.table != 0 or not _RELATIVE.fullmatch(folded, begin, span.end):
+    if span.table != 0 or not RELATIVE.fullmatch(folded, begin, span.end):
         return False
-    return _OF_SOMETHING.search(folded, max(0, begin - 14), begin) is not None
+    return OF_SOMETHING.search(folded, max(0, begin - 14), begin) is not None
 
 
-_ENDS = lazy_pattern(r"[?？؟]|(?<=\w{3})[.!] |[。！\n]")
+ENDS = lazy_pattern(r"[?？؟]|(?<=\w{3})[.!] |[。！\n]")
 _ASKS = lazy_pattern("[?？؟]")
 
 
@@ -164,11 +164,11 @@ def _is_asked(text: str, end: int) -> bool:
     What else a message tells about is not what it asks for: "I ran yesterday. How long
     is a marathon?"
     """
-    ends = _ENDS.search(text, end)
+    ends = ENDS.search(text, end)
     return ends is None or ends[0] in "?？؟"
 
 
-_PART_OF = lazy_pattern(rf"(?:of|in|de|im|von|van|di|do|av|i|en|em) ?(?:{ARTICLES})?")
+PART_OF = lazy_pattern(rf"(?:of|in|de|im|von|van|di|do|av|i|en|em) ?(?:{ARTICLES})?")
 
 
 class _Open(NamedTuple):
@@ -194,7 +194,7 @@ def _with_connectors(
         while index < len(spans):
             other = spans[index]
             gap = folded[span.end : other.core].strip()
-            if not _PART_OF.fullmatch(gap):  # "the last week of May"
+            if not PART_OF.fullmatch(gap):  # "the last week of May"
                 if not any(each.joins.fullmatch(gap) for each in tables):
                     break
                 other = _with_part(folded, other, tables)
@@ -280,6 +280,30 @@ def _period_in_zone(lo: datetime | None, hi: datetime | None, zone: tzinfo) -> P
     return Period(start, end)
 
 
+_LOCAL_EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def local_micros(now: float, zone: tzinfo | None) -> int | None:
+    """Return the time by a user's clock, in microseconds; None if it has no such."""
+    try:
+        local = datetime.fromtimestamp(now, zone or timezone.utc).replace(tzinfo=None)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None if local.fold else (local - _LOCAL_EPOCH) // _MICROSECOND
+
+
+def period_in_zone(lo: int | None, hi: int | None, zone: tzinfo | None) -> Period:
+    """Return the period between two times by a user's clock, in microseconds."""
+    if zone is None:
+        start, end = (None if at is None else at / 1_000_000 for at in (lo, hi))
+        return Period(start, end)
+    begin, until = (
+        None if at is None else _LOCAL_EPOCH + at * _MICROSECOND for at in (lo, hi)
+    )
+    return _period_in_zone(begin, until, zone)
+
+
 def _in_earlier_years(named: _Open, zone: tzinfo) -> Iterator[Period]:
     if named.of_year is None or named.lo is None:
         return
@@ -330,7 +354,7 @@ def find_period(
     except (ValueError, OverflowError, StopIteration, OSError):
         return None  # outside the years 1 to 9999
     begin = each.begin
-    if article := _LAST_ARTICLE.search(read, max(0, begin - 8), begin):
+    if article := LAST_ARTICLE.search(read, max(0, begin - 8), begin):
         begin = article.start()
     rest = f"{read[:begin]} {read[each.end :]}"
     return Found(period, f"{rest} {between}" if between else rest, earlier)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timezone, tzinfo
 from functools import cache
 from time import time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,14 @@ from numpy.typing import NDArray
 from vecall._core import TextAnalyzer
 from vecall.clock import Period, to_datetime
 from vecall.lexical import features, languages, tokenizer
-from vecall.lexical.latin import latin_rules
+from vecall.lexical.latin import latin_rules, period_tables
 from vecall.lexical.period_patterns import MONTHS, eastern_months
-from vecall.lexical.periods import find_period, may_name_period
+from vecall.lexical.periods import (
+    find_period,
+    local_micros,
+    may_name_period,
+    period_in_zone,
+)
 from vecall.lexical.stems import CACHE_WORDS, PART, STOPPED, Language, made_language
 from vecall.text import normalise, with_tones
 
@@ -128,12 +134,23 @@ def query_terms(
     "Yesterday" is relative to `now`, in seconds since 1970, or else to the current
     time, in the time zone of the user, or else in UTC.
     """
-    found = _analyzer().query_terms(text, _new_terms, by_period)
+    at = time() if now is None else now
+    found = _analyzer().query_terms(
+        text, _new_terms, by_period, period_tables, at, zone, local_micros
+    )
     if found is None or most != _MOST:
-        return analysed_query(text, now, zone, most, by_period)
-    terms, optional, authors = found
-    asked = features.TIME if features.asks_time(normalise(text)) else 0
-    return terms, features.QueryMarks(asked, tuple(authors), tuple(optional))
+        return analysed_query(text, at, zone, most, by_period)
+    terms, optional, authors, asks_time, periods = found
+    period: Period | None = None
+    earlier: list[Period] = []
+    if periods is not None:
+        try:
+            period, *earlier = (period_in_zone(*each, zone) for each in periods)
+        except (ValueError, OverflowError, OSError):
+            return analysed_query(text, at, zone, most, by_period)
+    asked = features.TIME if asks_time else 0
+    made: Any = (asked, tuple(authors), tuple(optional), period, tuple(earlier))
+    return terms, tuple.__new__(features.QueryMarks, made)  # without a call of Python
 
 
 def analysed_query(

@@ -208,6 +208,8 @@ class Runtime:
     ) -> None:
         """Open the file and start the threads; see `MemoryService`."""
         self.limits = limits
+        self.checked_keys: dict[tuple[Any, ...], tuple[str, str]] = {}
+        """The partitions of users whose names were checked."""
         self.top_k = check_top_k(top_k, limits)
         self.min_similarity = search.min_similarity
         self.ranking = search.ranking or Ranking()

@@ -75,6 +75,7 @@ ALONE = Ranking(weights=dict.fromkeys(CONTEXT, 0.0))
 """A ranking of matches alone, without their neighbours."""
 ALONE_BY_WORDS = replace(ALONE, fusion="words")
 
+_MOST_KEYS = 256  # users whose names were checked
 _AT_ONCE = 5_000  # comparisons of metadata on an event loop, some milliseconds
 
 
@@ -109,28 +110,29 @@ class Searches(Runtime):
     ) -> SearchMemoryResponse:
         """Return the best memories for a query, or all that it compares."""
         while True:  # `repeat_if_retired` inlined: this is the hottest call
-            with self.begin_use() as search_index:
+            use = self.begin_use()
+            search_index = use.serving
+            try:
                 request = self._checked_request(search_index, arguments)
                 if all_candidates:
                     request = _of_all_candidates(request, self.limits.max_top_k)
                 is_wider = arguments.scopes is not None or self.scopes.read
                 others = self._keys_of_scopes(arguments) if is_wider else {}
-                try:
-                    rewriter = request.ranking.rewriter
-                    if rewriter is not None:
-                        text = await search_index.recall.rewritten(
-                            rewriter, request.query
-                        )
-                        text = text[: self.limits.max_query_chars]
-                        request = request._replace(query=text)
-                    if request.filter is None and self.rights is FULL:
-                        found = await search_index.recall.search(request)
-                    else:
-                        found = await self.search_partition(search_index, request)
-                    if others:
-                        found = await self._merged(search_index, request, found, others)
-                except RetiredModelError:
-                    continue
+                rewriter = request.ranking.rewriter
+                if rewriter is not None:
+                    text = await search_index.recall.rewritten(rewriter, request.query)
+                    text = text[: self.limits.max_query_chars]
+                    request = request._replace(query=text)
+                if request.filter is None and self.rights is FULL:
+                    found = await search_index.recall.search(request)
+                else:
+                    found = await self.search_partition(search_index, request)
+                if others:
+                    found = await self._merged(search_index, request, found, others)
+            except RetiredModelError:
+                continue
+            finally:
+                search_index.leave(use)
             offset = arguments.offset
             return found.with_memories(found.memories[offset:]) if offset else found
 
@@ -191,9 +193,15 @@ class Searches(Runtime):
         self, search_index: SearchIndex, arguments: SearchArguments
     ) -> SearchRequest:
         """Return a checked search, with the service's defaults."""
-        app = check_name(arguments.app_name, "app_name", self.limits)
-        user = check_name(arguments.user_id, "user_id", self.limits)
-        key = partition_key(self.scopes, "user", app, user, write=False)
+        try:
+            key = self.checked_keys[arguments[:2]]
+        except (KeyError, TypeError):
+            app = check_name(arguments.app_name, "app_name", self.limits)
+            user = check_name(arguments.user_id, "user_id", self.limits)
+            key = partition_key(self.scopes, "user", app, user, write=False)
+            if len(self.checked_keys) == _MOST_KEYS:
+                self.checked_keys.clear()
+            self.checked_keys[key] = key
         check_query(arguments.query)
         min_similarity, min_confidence = (
             arguments.min_similarity,

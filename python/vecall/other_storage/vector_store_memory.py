@@ -339,7 +339,7 @@ class VectorStoreMemory:
                 "the embedder returned a zero vector, which a vector store cannot hold"
             )
             raise errors.EmbedderError(msg)
-        wall, now = self._expiry_clock.wall(), self._expiry_clock.now()
+        wall, now = self._expiry_clock.times()
 
         async def store() -> None:
             for draft, vector in zip(drafts, vectors, strict=True):
@@ -445,7 +445,7 @@ class VectorStoreMemory:
         while True:
             rows = await self.store.search(vector, wanted, scope)
             hits = checked_results(rows, scope)
-            now, wall = self._expiry_clock.now(), self._expiry_clock.wall()
+            wall, now = self._expiry_clock.times()
             expired = {hit.id for hit in hits if is_expired(hit, now, wall)}
             found = [hit for hit in hits if hit.id not in expired]
             if not expired:

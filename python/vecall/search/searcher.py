@@ -516,14 +516,16 @@ class Searcher:
             weights = OF_MESSAGES
         elif kind and not ranking.weights and vector is not None:
             weights = OF_STATEMENTS if self._scoring.known_model else ranking
-        now = self._expiry_clock.wall()
+        now, expiry_now = self._expiry_clock.times()
         terms, marks = query_terms(
             request.query,
             now=now,
             zone=request.time_zone,
             by_period=request.by_period and (by_words or vector is not None),
         )
-        period, options = marks.period, _engine_options(request)
+        is_free = request.filter is None and request.min_similarity is None
+        is_free = is_free and request.only is None and request.without is None
+        period, options = marks.period, {} if is_free else _engine_options(request)
         periods = [] if period is None else [period, *marks.earlier]
         while True:
             if periods:
@@ -534,7 +536,7 @@ class Searcher:
                 vector,
                 [*terms, *marks.optional] if by_words else [],
                 top_k,
-                to_micros(self._expiry_clock.now()),
+                to_micros(expiry_now),
                 QUESTION,
                 marks.time,
                 list(marks.authors),

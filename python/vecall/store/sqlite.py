@@ -351,6 +351,7 @@ class SqliteStorage:
         if database.path is not None:
             folder = SnapshotFolder(database.path)
             self.snapshots = SqliteSnapshots(database, folder, self._writer.submit)
+        self.newest = partial(database.peek, find_part)  # it takes microseconds
         self.identity = database.uuid
         self.expiry_clock = database.expiry_clock
         self.in_memory = database.path is None
@@ -369,9 +370,7 @@ class SqliteStorage:
         return self._database.closed_before_fork
 
     def version(self, app: str, user: str) -> rows.Version | None:
-        return self._database.peek(find_part, app, user)
-
-    newest = version  # it takes microseconds
+        return self.newest(app, user)
 
     @contextmanager
     def read(

@@ -303,11 +303,13 @@ class Database:
         # It never waits for a writer, unless the database is in memory.
         try:
             with self._peek.lock:
-                connection = self._usable_connection(self._peek)
+                channel = self._peek
+                if channel.broken or self._closed:
+                    self._reconnect(channel)
                 try:
-                    return read(connection, *values)
+                    return read(channel.connection, *values)
                 except sqlite3.Error as error:
-                    self._peek.broken = is_io_error(error)
+                    channel.broken = is_io_error(error)
                     raise
         except Exception:
             with storage_errors:  # entered here alone: every search is a peek
@@ -367,14 +369,17 @@ class Database:
 
     def _usable_connection(self, channel: LockedConnection) -> sqlite3.Connection:
         if channel.broken or self._closed:
-            self._require_open()
-            with suppress(sqlite3.Error):
-                channel.close()
-            channel.connection = self._connect()
-            if channel is self._writer:
-                self._set_up_writer()
-            channel.broken = False
+            self._reconnect(channel)
         return channel.connection
+
+    def _reconnect(self, channel: LockedConnection) -> None:
+        self._require_open()
+        with suppress(sqlite3.Error):
+            channel.close()
+        channel.connection = self._connect()
+        if channel is self._writer:
+            self._set_up_writer()
+        channel.broken = False
 
     def _truncate_wal(self, connection: sqlite3.Connection) -> None:
         """Truncate a WAL that exceeds its limit, unless a reader still needs it."""
