@@ -102,7 +102,7 @@ bool GraphIndex::link_some(SharedMutex& mutex, RowTable& rows, std::size_t most,
     const WriterLock lock(mutex);
     if (!begin_slice(rows)) return false;
   }
-  Turn turn{most, std::chrono::steady_clock::now() + kTurn, false};
+  Turn turn{most, std::chrono::steady_clock::now() + kTurn};
   while (!batch_.is_linked()) {
     if (!do_parts(mutex, rows, turn, linkers)) return true;
     const ReaderLock lock(mutex);

@@ -69,9 +69,9 @@ class GraphIndex {
   static constexpr std::size_t kEntrances = 32;
 
   struct Turn {
-    std::size_t most;  // parts
+    std::size_t most = 0;  // parts
     std::chrono::steady_clock::time_point end;
-    bool has_begun;
+    bool has_begun = false;
   };
 
   [[nodiscard]] bool wants_rebuild(const RowTable& rows) const noexcept;

@@ -268,7 +268,7 @@ TEST_CASE("rows that are in are linked, at whichever allocation the linker fails
 TEST_CASE("rows are linked by threads, at whichever allocation one of them fails") {
   GraphOptions graph;
   graph.kind = IndexKind::kHnsw;
-  constexpr std::size_t kRows = 120;
+  constexpr std::size_t kRows = 50;
   const Rows batch = rows_from(0, kRows, {.meta = false});
   bool done = false;
   for (long allocations = 0; !done; ++allocations) {
