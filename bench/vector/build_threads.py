@@ -15,6 +15,7 @@ import os
 import pickle
 import sys
 import time
+from typing import Any
 
 from bench.common import arguments
 
@@ -55,7 +56,7 @@ def main() -> int:
     return int(any(graph != graphs[1] for graph in graphs.values()))
 
 
-def _built(data, threads: int) -> tuple:
+def _built(data: Any, threads: int) -> tuple[Any, list[float]]:
     """Return an index, and the seconds, of all processors and of this thread."""
     import vecall
 
