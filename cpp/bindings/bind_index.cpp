@@ -109,9 +109,9 @@ std::size_t remove(Index& index, const Ids& ids) {
   return index.remove(ids.values);
 }
 
-void build(Index& index) {
+void build(Index& index, ThreadCount threads) {
   InterruptibleRelease release;
-  index.build(PauseHook(release));
+  index.build(threads.value, PauseHook(release));
 }
 
 void save(const Index& index, const Path& path, bool mmap) {
@@ -256,9 +256,14 @@ between its queries.)");
 
 Returns:
     How many of them were here.)");
-  def_strict(bound, "build", &build,
-             "Links now what the background would link by and by. Ctrl-C ends it after "
-             "the row that is being linked; what was linked stays.");
+  def_strict(bound, "build", &build, py::kw_only(), "threads"_a = ThreadCount{1},
+             R"(Links now what the background would link by and by.
+
+Ctrl-C ends it within milliseconds; what was linked stays.
+
+Args:
+    threads: How many threads share the work, at most one a processor; -1 for that many.
+        The graph does not depend on it.)");
   def_strict(
       bound, "save", &save, "path"_a, py::kw_only(), "mmap"_a = false,
       R"(Writes the index to a file, which then is the new one whole or the old one.

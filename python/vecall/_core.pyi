@@ -292,9 +292,15 @@ class Index:
             InvalidTypeError: no numbers, or another shape.
             DimensionError: vectors of another length.
         """
-    def build(self) -> None:
+    def build(self, *, threads: int = 1) -> None:
         """
-        Links now what the background would link by and by. Ctrl-C ends it after the row that is being linked; what was linked stays.
+        Links now what the background would link by and by.
+
+        Ctrl-C ends it within milliseconds; what was linked stays.
+
+        Args:
+            threads: How many threads share the work, at most one a processor; -1 for that many.
+                The graph does not depend on it.
         """
     def remove(self, ids: numpy.typing.ArrayLike) -> int:
         """

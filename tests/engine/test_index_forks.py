@@ -9,7 +9,7 @@ import pytest
 from helpers.processes import run
 
 FORKING = """
-    import os, signal, time, warnings
+    import os, signal, threading, time, warnings
     import numpy as np
     from vecall import Engine, Index
 
@@ -28,7 +28,7 @@ FORKING = """
             assert index.search(vectors[at], 1, 300)[0].tolist() == [at]
             assert engine.search(("app", "user"), vectors[at], 1, 300)[0] == [at]
         if turn % 2:
-            index.build()
+            index.build(threads=2)
             assert index.linked == len(index)
         begun = 3000 + 50 * turn
         index.add(ids[begun:], vectors[begun:])
@@ -42,6 +42,9 @@ FORKING = """
         assert other.linked == 100
 
     for turn in range(6):
+        builder = threading.Thread(target=lambda: index.build(threads=2))
+        if turn > 3:
+            builder.start()
         child = os.fork()
         if child == 0:
             try:
@@ -52,6 +55,8 @@ FORKING = """
             os._exit(0)
         status = os.waitpid(child, 0)[1]
         assert status == 0, f"child {turn}: {status}"
+        if turn > 3:
+            builder.join()
         index.add(ids[3000 + 50 * turn :][:50], vectors[3000 + 50 * turn :][:50])
     index.build()
     assert index.linked == 3300

@@ -31,13 +31,14 @@ def stop_soon() -> Iterator[threading.Timer]:
     signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_signal_ends_a_build_and_what_was_linked_stays(stop_soon):
+@pytest.mark.parametrize("threads", [1, -1])
+def test_a_signal_ends_a_build_and_what_was_linked_stays(stop_soon, threads):
     vectors = random_vectors(1, 20_000, 64)
     index = Index(64, "hnsw", ef_construction=400)
     index.add(np.arange(20_000), vectors)
     stop_soon.start()
     with pytest.raises(StoppedError):
-        index.build()
+        index.build(threads=threads)
     assert index.linked < 20_000  # to link all of them takes many seconds
     # Searches go on as if there had been no build.
     assert index.search(vectors[19_999], 1)[0].tolist() == [19_999]

@@ -61,9 +61,10 @@ class Index {
   void add(std::span<const RowId> ids, std::span<const float> vectors);
   // Returns how many of the ids were here.
   std::size_t remove(std::span<const RowId> ids);
-  // Links here the rows that the background would link. What was linked before the
-  // hook throws stays.
-  void build(PauseHook pause = {});
+  // Links here the rows that the background would link, by up to `threads` threads, at
+  // most one a processor; the graph does not depend on how many. What was linked before
+  // the hook throws stays.
+  void build(std::size_t threads = 1, PauseHook pause = {});
 
   // The k nearest vectors, best first; equal cosines by smaller id. A zero vector finds
   // nothing. Throws DimensionError, and InvalidArgumentError for NaN, Inf, a k of 0 or

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <exception>
-#include <thread>
 #include <vector>
 
 #include "index/flat_search.hpp"
 #include "sync/locks.hpp"
+#include "sync/run_together.hpp"
 #include "vecall/assert.hpp"
 
 namespace vecall {
@@ -84,33 +83,6 @@ void search_until_done(Batch& batch, PauseHook pause) {
   }
 }
 
-// Threads that are joined at the end of the scope. libc++ has no std::jthread
-// before 20.
-class Helpers {
- public:
-  explicit Helpers(std::size_t most) { threads_.reserve(most); }
-  Helpers(const Helpers&) = delete;
-  Helpers& operator=(const Helpers&) = delete;
-  ~Helpers() {
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  // Whether the system had a thread to spare, and memory for it.
-  template <typename Work>
-  bool start(const Work& work, std::size_t number) {
-    VECALL_ASSERT(threads_.size() < threads_.capacity());  // a started one is kept
-    try {
-      threads_.emplace_back(work, number);
-    } catch (const std::exception&) {
-      return false;
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::thread> threads_;
-};
-
 }  // namespace
 
 void batch_search(const Partition& partition, const BatchQueries& queries,
@@ -118,30 +90,13 @@ void batch_search(const Partition& partition, const BatchQueries& queries,
                   std::span<float> scores) {
   VECALL_ASSERT(queries.k > 0 && ids.size() == queries.is_zero.size() * queries.k &&
                 scores.size() == ids.size());
-  const std::size_t processors =
-      std::max<std::size_t>(1, std::thread::hardware_concurrency());
-  const std::size_t count =
-      std::max<std::size_t>(1, std::min({threads, processors, queries.is_zero.size()}));
+  const std::size_t count = threads_for(std::min(threads, queries.is_zero.size()));
   const std::size_t together =
       std::clamp<std::size_t>(queries.is_zero.size() / count, 1, kMostTogether);
   Batch batch{partition, queries, ids, scores, together};
-  std::vector<std::exception_ptr> failures(count);
-  const auto help = [&](std::size_t helper) {
-    try {
-      search_until_done(batch, {});
-    } catch (...) {
-      failures[helper] = std::current_exception();
-    }
-  };
-  {
-    Helpers helpers(count - 1);
-    std::size_t started = 1;
-    while (started < count && helpers.start(help, started)) ++started;
-    search_until_done(batch, pause);
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  run_together(count, [&](std::size_t number) {
+    search_until_done(batch, number == 0 ? pause : PauseHook());
+  });
 }
 
 }  // namespace vecall

@@ -43,7 +43,8 @@ bool Engine::drop(PartitionKey key) {
 
 void Engine::build(PartitionKey key, PauseHook pause) {
   const auto partition = state_->partitions.find(key);
-  while (partition && partition->link_some(1)) pause();
+  GraphLinker linker;
+  while (partition && partition->link_some({&linker, 1})) pause();
 }
 
 void Engine::search(PartitionKey key, const SearchQuery& query, std::vector<Hit>& hits,

@@ -14,6 +14,7 @@
 #include "partition/encoded_batch.hpp"
 #include "partition/partition_snapshot.hpp"
 #include "snapshot/snapshot_file.hpp"
+#include "sync/run_together.hpp"
 #include "vecall/errors.hpp"
 #include "vecall/normalise.hpp"
 
@@ -112,9 +113,10 @@ std::size_t Index::remove(std::span<const RowId> ids) {
   return remove_rows(state_->partition, ids);
 }
 
-void Index::build(PauseHook pause) {
+void Index::build(std::size_t threads, PauseHook pause) {
   check_writable();
-  while (state_->partition->link_some(1)) pause();
+  std::vector<GraphLinker> linkers(threads_for(threads));
+  while (state_->partition->link_some(linkers)) pause();
 }
 
 void Index::search(std::span<const float> query, const SearchOptions& options,

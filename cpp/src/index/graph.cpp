@@ -40,9 +40,15 @@ Graph::Graph(std::uint32_t m, const Slot* lowest)
                   : (2 * std::size_t{m} + kHalfLine - 1) / kHalfLine * kHalfLine),
       upper_stride_((std::size_t{m} + kLineWords - 1) / kLineWords * kLineWords) {}
 
-void Graph::make_room(const RowTable& rows, std::size_t more) {
-  if (!has_room(rows.slots(), more)) reserve(rows.slots() + more, more);
-  landmarks_.reserve(rows, more);
+void Graph::make_room(const RowTable& rows, std::span<const Slot> slots) {
+  std::size_t lists = 0;
+  std::size_t entrances = 0;
+  for (const Slot slot : slots) {
+    lists += static_cast<std::size_t>(level_of(slot));
+    entrances += landmarks_.may_want(slot) ? 1 : 0;
+  }
+  reserve(rows.slots(), lists);
+  landmarks_.reserve(rows, entrances);
 }
 
 void Graph::add_entrances(const RowTable& rows, Slot slot) noexcept {
@@ -51,13 +57,13 @@ void Graph::add_entrances(const RowTable& rows, Slot slot) noexcept {
   if (rows.has_vector(slot)) copies_.add(rows, slot);
 }
 
-void Graph::reserve(std::size_t slots, std::size_t more) {
+void Graph::reserve(std::size_t slots, std::size_t lists) {
   // Several chunks at once share a block, which then fits huge pages.
   while (chunks_.size() * kChunkRows < slots) {
     const std::size_t missing = (slots + kChunkRows - 1) / kChunkRows - chunks_.size();
     add_chunks(missing >= kBlockChunks ? kBlockChunks : 1);
   }
-  while (used_lists_ + more * kMostLevels > lists_.size() * kListsInPart) {
+  while (used_lists_ + lists > lists_.size() * kListsInPart) {
     lists_.push_back(make_links(kListsInPart * upper_stride_));
   }
 }

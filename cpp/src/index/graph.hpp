@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "index/copies.hpp"
@@ -36,13 +37,9 @@ class Graph {
   // 2 m): a graph that is not changed any more.
   explicit Graph(std::uint32_t m, const Slot* lowest = nullptr);
 
-  // Makes room for slots below `slots`, and for the upper lists of at least `more` of
-  // them. Strong guarantee.
-  void reserve(std::size_t slots, std::size_t more);
-  [[nodiscard]] bool has_room(std::size_t slots, std::size_t more) const noexcept {
-    return slots <= chunks_.size() * kChunkRows &&
-           used_lists_ + more * kMostLevels <= lists_.size() * kListsInPart;
-  }
+  // Makes room for slots below `slots`, and for so many more upper lists. Strong
+  // guarantee.
+  void reserve(std::size_t slots, std::size_t lists);
 
   [[nodiscard]] std::uint32_t m() const noexcept { return m_; }
   // Most links of a list.
@@ -75,13 +72,13 @@ class Graph {
                std::memory_order_acquire) != 0;
   }
 
-  // Makes room for `more` rows of the table to be linked and to become entrances.
-  void make_room(const RowTable& rows, std::size_t more);
+  // Makes room for slots to be linked and to become entrances.
+  void make_room(const RowTable& rows, std::span<const Slot> slots);
   // Lets searches begin at a slot if it is linked. REQUIRES: make_room() was called for
   // it.
   void add_entrances(const RowTable& rows, Slot slot) noexcept;
 
-  // Gives the slot its upper lists, empty, if it has none. REQUIRES: has_room.
+  // Gives the slot its upper lists, empty, if it has none. REQUIRES: reserved.
   void add_upper_levels(Slot slot) noexcept;
   void set_linked(Slot slot) noexcept {
     chunks_[slot / kChunkRows]->linked[slot % kChunkRows].store(

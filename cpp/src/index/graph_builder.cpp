@@ -29,33 +29,30 @@ void GraphBuilder::on_remove(Slot slot, const RowTable& rows) noexcept {
   if (graph_) graph_->copies().remove(rows, slot);
 }
 
-void GraphBuilder::begin_slice(const RowTable& rows, std::size_t most) {
+void GraphBuilder::begin_slice(const RowTable& rows, std::size_t most,
+                               LinkBatch& batch) {
   VECALL_ASSERT(is_building());
-  graph_->make_room(rows, most);
-  // The rows of a slice that an error ended become entrances with those of this one.
-  graph_->landmarks().reserve(rows, most + (cursor_ - entered_));
+  std::vector<Slot> slots;
+  slots.reserve(most);
+  Slot end = cursor_;
+  for (; end < rows.slots() && slots.size() < most; ++end) {
+    if (rows.has_vector(end)) slots.push_back(end);
+  }
+  batch.begin(*graph_, rows, slots);
+  cursor_ = end;
 }
 
-bool GraphBuilder::link_next(const RowTable& rows, GraphLinker& linker,
-                             std::uint32_t ef_construction) {
+bool GraphBuilder::end_slice(const RowTable& rows, std::size_t most) noexcept {
   VECALL_ASSERT(is_building());
-  while (cursor_ < rows.slots() && !rows.has_vector(cursor_)) ++cursor_;
-  if (cursor_ >= rows.slots()) return false;
-  if (!graph_->has_room(cursor_ + std::size_t{1}, 1)) return false;
-  linker.link(*graph_, rows, cursor_, ef_construction);
-  ++cursor_;
-  return true;
-}
-
-bool GraphBuilder::end_slice(const RowTable& rows) noexcept {
-  VECALL_ASSERT(is_building());
-  for (; entered_ < cursor_; ++entered_) graph_->add_entrances(rows, entered_);
-  return cursor_ >= rows.slots();
+  for (; entered_ < cursor_ && most > 0; ++entered_, --most) {
+    graph_->add_entrances(rows, entered_);
+  }
+  return entered_ == cursor_;
 }
 
 GraphBuilder::Built GraphBuilder::finish(const RowTable& rows) {
-  VECALL_ASSERT(is_building() && entered_ >= rows.slots());
-  graph_->reserve(rows.slots(), 1);
+  VECALL_ASSERT(is_building() && is_whole(rows));
+  graph_->reserve(rows.slots(), 0);
   return {std::move(graph_), std::exchange(stale_, {})};
 }
 

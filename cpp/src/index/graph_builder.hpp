@@ -1,11 +1,12 @@
 #pragma once
 
-// A graph of all rows that is built slot by slot while searches do without it. Slots
-// below a cursor are in the graph; those of them that get another row before the graph
-// is whole are stale: they have a place in it, and are to be linked again.
+// A graph of all rows that is built slice by slice while searches do without it. Slots
+// below a cursor are in the graph or in the slice; those of them that get another row
+// before the graph is whole are stale: they have a place in it, and are to be linked
+// again.
 //
-// Thread safety: const methods and link_next() need the partition's lock shared, the
-// others unique. Only one thread builds.
+// Thread safety: const methods need the partition's lock shared, the others unique.
+// Only one thread builds.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,7 @@
 #include <vector>
 
 #include "index/graph.hpp"
-#include "index/graph_linker.hpp"
+#include "index/link_batch.hpp"
 #include "rows/row_table.hpp"
 #include "vecall/types.hpp"
 
@@ -41,16 +42,17 @@ class GraphBuilder {
   void on_remove(Slot slot, const RowTable& rows) noexcept;
 
   // REQUIRES for the rest: is_building().
-  // Makes room for `most` calls of link_next().
-  void begin_slice(const RowTable& rows, std::size_t most);
-  // Links the next row. False at the end of the rows, and of the graph's room.
-  bool link_next(const RowTable& rows, GraphLinker& linker,
-                 std::uint32_t ef_construction);
-  // Lets searches begin at the rows that were linked; true if the graph is whole.
-  // REQUIRES: no more rows than begin_slice() made room for.
-  bool end_slice(const RowTable& rows) noexcept;
-  // Gives the graph away. REQUIRES: end_slice() said that it is whole, under the same
-  // hold of the lock. Strong guarantee.
+  [[nodiscard]] Graph& graph() noexcept { return *graph_; }
+  // Begins a batch of the next rows, at most `most`. Strong guarantee.
+  void begin_slice(const RowTable& rows, std::size_t most, LinkBatch& batch);
+  // Lets searches begin at slots of the slice, at most `most`; true once all are
+  // through. REQUIRES: the batch is linked.
+  bool end_slice(const RowTable& rows, std::size_t most) noexcept;
+  // True if a slice that ended was the last.
+  [[nodiscard]] bool is_whole(const RowTable& rows) const noexcept {
+    return entered_ >= rows.slots();
+  }
+  // Gives the graph away. REQUIRES: it is whole. Strong guarantee.
   Built finish(const RowTable& rows);
 
   // Stale slots that finish() would return.
@@ -59,7 +61,7 @@ class GraphBuilder {
 
  private:
   std::unique_ptr<Graph> graph_;  // null while none is built
-  Slot cursor_ = 0;               // graph_ has the slots below
+  Slot cursor_ = 0;               // graph_ has the slots below, or gets them now
   Slot entered_ = 0;              // of them, those below were made entrances
   std::vector<Slot> stale_;       // slots below cursor_ that hold another row since
 };

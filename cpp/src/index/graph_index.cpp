@@ -1,6 +1,7 @@
 #include "index/graph_index.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <mutex>
 #include <span>
@@ -9,11 +10,17 @@
 #include "index/rescore.hpp"
 #include "kernels/dispatch.hpp"
 #include "sync/locks.hpp"
+#include "sync/run_together.hpp"
 #include "vecall/assert.hpp"
 
 namespace vecall {
 
 namespace {
+
+// How long rows are linked before others may.
+constexpr std::chrono::milliseconds kTurn{20};
+// Parts that are worth another thread.
+constexpr std::size_t kPartsAThread = 16;
 
 constexpr std::size_t kSampledRows = 256;  // from which the spread is estimated
 
@@ -88,22 +95,65 @@ bool GraphIndex::has_work(const RowTable& rows) const noexcept {
          (!graph_ && rows.vectors() > 0);
 }
 
-bool GraphIndex::link_some(SharedMutex& mutex, RowTable& rows, std::size_t most) {
+bool GraphIndex::link_some(SharedMutex& mutex, RowTable& rows, std::size_t most,
+                           std::span<GraphLinker> linkers) {
   const std::lock_guard one(linking_);
   if (!in_slice_) {
     const WriterLock lock(mutex);
     if (!begin_slice(rows)) return false;
   }
-  bool more = true;
-  for (bool mine = true; more && mine && most > 0; --most) {
+  Turn turn{most, std::chrono::steady_clock::now() + kTurn};
+  while (!batch_.is_linked()) {
+    if (!do_parts(mutex, rows, turn, linkers)) return true;
     const ReaderLock lock(mutex);
-    more = link_next(rows);
-    mine = !linking_.is_wanted();
+    batch_.next_step(graph_of_slice());
   }
-  if (more) return true;
-  const WriterLock lock(mutex);
-  end_slice(rows);
-  return has_work(rows);
+  while (in_slice_) {
+    const WriterLock lock(mutex);
+    end_slice(rows);
+  }
+  const ReaderLock lock(mutex);
+  if (has_work(rows)) return true;
+  batch_ = {};
+  return false;
+}
+
+bool GraphIndex::do_parts(SharedMutex& mutex, const RowTable& rows, Turn& turn,
+                          std::span<GraphLinker> linkers) {
+  Graph& graph = graph_of_slice();
+  const std::size_t parts = batch_.parts();
+  const std::size_t first = batch_.next_part();
+  const std::size_t wanted =
+      batch_.is_parallel() ? (parts - first) / kPartsAThread : std::size_t{1};
+  std::atomic<std::size_t> next{first};
+  const auto is_over = [&] {
+    const bool late = std::chrono::steady_clock::now() >= turn.end;
+    if (!linkers.empty()) return late;
+    if (turn.most == 0 || (turn.has_begun && (late || linking_.is_wanted()))) {
+      return true;
+    }
+    turn.has_begun = true;
+    --turn.most;
+    return false;
+  };
+  run_together(
+      std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(1, linkers.size())),
+      [&](std::size_t number) {
+        GraphLinker& linker = linkers.empty() ? linker_ : linkers[number];
+        try {
+          while (!is_over()) {
+            const std::size_t part = next.fetch_add(1);
+            if (part >= parts) return;
+            if (batch_.is_done(part)) continue;
+            const ReaderLock lock(mutex);
+            batch_.do_part(part, graph, rows, linker, options_.ef_construction);
+          }
+        } catch (...) {
+          next = parts;
+          throw;
+        }
+      });
+  return batch_.next_part() == parts;
 }
 
 bool GraphIndex::begin_slice(RowTable& rows) {
@@ -114,35 +164,23 @@ bool GraphIndex::begin_slice(RowTable& rows) {
     build_had_its_turn_ = !build_had_its_turn_;
   }
   if (slice_is_tail_) {
-    graph_->make_room(rows, kSliceRows);
     tail_.begin_slice(kSliceRows);
+    batch_.begin(*graph_, rows, tail_.slice());
   } else {
     if (!builder_.is_building() && !begin_build(rows)) return false;
-    builder_.begin_slice(rows, kSliceRows);
+    builder_.begin_slice(rows, kSliceRows, batch_);
   }
-  done_ = 0;
   in_slice_ = true;
   return true;
 }
 
-bool GraphIndex::link_next(const RowTable& rows) {
-  if (!slice_is_tail_) {
-    return builder_.link_next(rows, linker_, options_.ef_construction) &&
-           ++done_ < kSliceRows;
-  }
-  const std::span<const Slot> slice = tail_.slice();
-  if (done_ < slice.size() && rows.has_vector(slice[done_])) {
-    linker_.link(*graph_, rows, slice[done_], options_.ef_construction);
-  }
-  return ++done_ < slice.size();
-}
-
 void GraphIndex::end_slice(RowTable& rows) {
-  in_slice_ = false;
   if (slice_is_tail_) {
-    tail_.end_slice(rows, [&](Slot slot) { graph_->add_entrances(rows, slot); });
-  } else if (builder_.end_slice(rows)) {
-    finish_build(rows);
+    in_slice_ = !tail_.end_slice(rows, kEntrances,
+                                 [&](Slot slot) { graph_->add_entrances(rows, slot); });
+  } else {
+    in_slice_ = !builder_.end_slice(rows, kEntrances);
+    if (!in_slice_ && builder_.is_whole(rows)) finish_build(rows);
   }
 }
 

@@ -8,14 +8,17 @@
 // Thread safety: const methods need the partition's lock shared, the others unique, but
 // for link_some(), which takes it itself. Only one thread links at a time.
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "index/dense_query.hpp"
 #include "index/graph.hpp"
 #include "index/graph_builder.hpp"
 #include "index/graph_linker.hpp"
 #include "index/graph_search.hpp"
+#include "index/link_batch.hpp"
 #include "index/pending_tail.hpp"
 #include "index/search_cost.hpp"
 #include "rows/row_table.hpp"
@@ -41,10 +44,11 @@ class GraphIndex {
   [[nodiscard]] std::size_t pending(const RowTable& rows) const noexcept;
   [[nodiscard]] bool has_work(const RowTable& rows) const noexcept;
 
-  // Links a few rows, at most `most`, under short holds of `mutex`; true if there is
-  // more to do. Lets others go first who want to link or to pause it.
-  bool link_some(SharedMutex& mutex, RowTable& rows, std::size_t most)
-      VECALL_EXCLUDES(mutex);
+  // Links rows under short holds of `mutex`; true if there is more to do. With a thread
+  // for each linker, for a few milliseconds; without linkers, until others want to link
+  // or to pause it, but at most `most` parts of a batch.
+  bool link_some(SharedMutex& mutex, RowTable& rows, std::size_t most,
+                 std::span<GraphLinker> linkers) VECALL_EXCLUDES(mutex);
 
   // Whether the graph is likely faster than looking at the rows that pass.
   [[nodiscard]] bool is_cheaper_than_scan(const DenseQuery& query,
@@ -59,14 +63,28 @@ class GraphIndex {
  private:
   friend class GraphSnapshot;
 
-  static constexpr std::size_t kSliceRows = 32;  // that become entrances together
+  // Rows that are linked together.
+  static constexpr std::size_t kSliceRows = PendingTail::kMostSlice;
+  // Of them, those that become entrances under one hold of the lock.
+  static constexpr std::size_t kEntrances = 32;
+
+  struct Turn {
+    std::size_t most = 0;  // parts
+    std::chrono::steady_clock::time_point end;
+    bool has_begun = false;
+  };
 
   [[nodiscard]] bool wants_rebuild(const RowTable& rows) const noexcept;
   bool begin_build(const RowTable& rows);
   // False where there is nothing to link.
   bool begin_slice(RowTable& rows);
-  // Links the next row of the slice; true if there may be another one.
-  bool link_next(const RowTable& rows);
+  // Does parts of the batch's step while the turn lasts; true if all are done.
+  bool do_parts(SharedMutex& mutex, const RowTable& rows, Turn& turn,
+                std::span<GraphLinker> linkers) VECALL_EXCLUDES(mutex);
+  [[nodiscard]] Graph& graph_of_slice() noexcept {
+    return slice_is_tail_ ? *graph_ : builder_.graph();
+  }
+  // Ends some rows of the slice, and it with the last.
   void end_slice(RowTable& rows);
   void finish_build(RowTable& rows);
   [[nodiscard]] SearchSize size_of(const DenseQuery& query,
@@ -89,7 +107,7 @@ class GraphIndex {
   // The slice, guarded by linking_. A call may leave it to the next one.
   bool in_slice_ = false;
   bool slice_is_tail_ = false;  // else of the graph that is built
-  std::size_t done_ = 0;        // its rows that are linked, from the front
+  LinkBatch batch_;             // its rows
   std::size_t churn_ = 0;       // rows removed since graph_ was begun
 };
 

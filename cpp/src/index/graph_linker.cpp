@@ -15,6 +15,10 @@ namespace {
 constexpr float kCopy = 0.999F;
 // Links that may replace one to a row that is gone.
 constexpr std::size_t kMostCandidates = 4;
+// Rows of a batch that join those that a search found: as many as good as copies, and
+// as many of one estimate.
+constexpr std::size_t kMostCopies = 8;
+constexpr std::size_t kMostEqual = 2;
 
 bool nearer(const GraphSearch::Entry& a, const GraphSearch::Entry& b) noexcept {
   if (a.estimate != b.estimate) return a.estimate > b.estimate;
@@ -23,45 +27,76 @@ bool nearer(const GraphSearch::Entry& a, const GraphSearch::Entry& b) noexcept {
 
 }  // namespace
 
-void GraphLinker::link(Graph& graph, const RowTable& rows, Slot slot,
-                       std::uint32_t ef_construction) {
-  VECALL_ASSERT(rows.has_vector(slot));
-  if (graph.is_linked(slot)) unlink(graph, rows, slot);
-  const int level = graph.level_of(slot);
-  graph.add_upper_levels(slot);
+void GraphLinker::choose(const Graph& graph, const RowTable& rows,
+                         std::uint32_t ef_construction, std::size_t row,
+                         LinkBatch& batch) {
+  auto& [search, query, nearness, near, chosen] = choose_;
+  query.from_row(rows.space(), batch.codes(row), batch.factors()[row]);
+  nearness.resize(row + 1);
+  kernels::active().scan(query.code(), batch.codes(0), batch.factors(), row + 1,
+                         nearness.data());
+  const std::span<const float> before = std::span(nearness).first(row);
+  const Breadth breadth{ef_construction, kCopy * nearness[row]};
   const Graph::Entry entry = graph.entry();
-  if (entry.slot == kNoSlot) {
-    graph.set_linked(slot);
-    graph.set_entry({slot, level});
-    return;
-  }
-  auto& [search, query, itself] = link_;
-  query.from_row(rows.space(), rows.high(slot), rows.factor(slot));
-  const float copy = kCopy * estimate(rows, query, {&slot, 1}, itself).front();
-  search.descend(graph, rows, query, level);
-  for (int at = std::min(level, entry.level); at >= 0; --at) {
-    if (at == 0) search.add_landmarks(graph, rows, query);
-    search.search(graph, rows, query, at, ef_construction, copy, {});
-    link_level(graph, rows, query, search.pool(), slot, at);
-  }
-  graph.set_linked(slot);
-  if (level > entry.level) graph.set_entry({slot, level});
-}
-
-void GraphLinker::link_level(Graph& graph, const RowTable& rows,
-                             const EncodedQuery& query, const std::vector<Near>& pool,
-                             Slot slot, int level) {
-  auto& [near, chosen] = link_level_;
-  near.clear();
-  for (const Near& found : pool) {
-    if (found.slot() != slot && rows.has_vector(found.slot())) {
-      near.emplace_back(found.estimate, found.slot());
+  const int reach = entry.slot == kNoSlot ? -1 : entry.level;
+  const int top = batch.height(row) - 1;
+  if (reach >= 0) search.descend(graph, rows, query, top);
+  for (int level = top; level >= 0; --level) {
+    near.clear();
+    if (level <= reach) {
+      if (level == 0) search.add_landmarks(graph, rows, query);
+      search.search(graph, rows, query, level, breadth.ef, breadth.copy, {});
+      for (const Near& found : search.pool()) {
+        if (batch.is_relinked(found.slot()) || !rows.has_vector(found.slot())) continue;
+        near.emplace_back(found.estimate, found.slot());
+      }
+    }
+    add_of_batch(rows, batch, level, before, breadth, near);
+    diversify(rows, near, graph.m(), chosen);
+    for (std::size_t i = 0; i < chosen.rows.size(); ++i) {
+      const Slot mark = i >= chosen.diverse ? Graph::kDominated : 0;
+      batch.choose({chosen.rows[i].slot() | mark, chosen.rows[i].estimate,
+                    static_cast<std::uint32_t>(row), level});
     }
   }
-  diversify(rows, near, graph.m(), chosen);
-  set_links(graph, slot, level, chosen);
-  for (const Near& other : chosen.rows) {
-    link_back(graph, rows, query, other.slot(), {other.estimate, slot}, level);
+}
+
+void GraphLinker::add_of_batch(const RowTable& rows, const LinkBatch& batch, int level,
+                               std::span<const float> nearness, const Breadth& breadth,
+                               std::vector<Near>& near) {
+  auto& [positions, found] = add_of_batch_;
+  positions.resize(nearness.size());
+  const float least = near.size() < breadth.ef ? -std::numeric_limits<float>::infinity()
+                                               : near.back().estimate;
+  const std::size_t good = kernels::active().at_least(nearness.data(), nearness.size(),
+                                                      least, positions.data());
+  found.clear();
+  for (std::size_t i = 0; i < good; ++i) {
+    const std::uint32_t row = positions[i];
+    if (batch.height(row) <= level || !rows.has_vector(batch.slot(row))) continue;
+    found.emplace_back(nearness[row], row);
+  }
+  // Of equal rows the last ones: a chain of links then leads through all of them.
+  const std::size_t most = std::min(found.size(), breadth.ef);
+  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(most),
+                    found.end(), [](const Near& a, const Near& b) {
+                      return a.estimate != b.estimate ? a.estimate > b.estimate
+                                                      : a.slot() > b.slot();
+                    });
+  std::size_t copies = 0;
+  std::size_t equals = 0;
+  const auto of_graph = static_cast<std::ptrdiff_t>(near.size());
+  for (std::size_t i = 0; i < most; ++i) {
+    equals = i > 0 && found[i].estimate == found[i - 1].estimate ? equals + 1 : 0;
+    if (equals >= kMostEqual) continue;
+    if (found[i].estimate >= breadth.copy && copies++ >= kMostCopies) continue;
+    near.emplace_back(found[i].estimate, batch.slot(found[i].slot()));
+  }
+  std::inplace_merge(
+      near.begin(), near.begin() + of_graph, near.end(),
+      [](const Near& a, const Near& b) { return a.estimate > b.estimate; });
+  if (near.size() > breadth.ef) {
+    near.erase(near.begin() + static_cast<std::ptrdiff_t>(breadth.ef), near.end());
   }
 }
 
@@ -130,19 +165,21 @@ void GraphLinker::set_links(Graph& graph, Slot slot, int level, const Chosen& ch
   graph.set_links(slot, level, links, chosen.rows.size());
 }
 
-void GraphLinker::link_back(Graph& graph, const RowTable& rows,
-                            const EncodedQuery& query, Slot from, Near newcomer,
-                            int level) {
-  auto& [slots, estimates, by_newcomer, near, chosen] = relink_;
+void GraphLinker::link_back(Graph& graph, const RowTable& rows, const LinkBatch& batch,
+                            const LinkBatch::Link& link) {
+  auto& [query, slots, estimates, by_newcomer, near, chosen] = relink_;
+  const Slot from = link.chosen & ~Graph::kDominated;
+  const Near newcomer{link.estimate, batch.slot(link.row)};
+  const int level = link.level;
   const std::size_t most = graph.degree(level);
   Graph::Link* links = graph.links(from, level);
   slots.clear();
   bool any_dominated = false;
   for (std::size_t i = 0; i < most; ++i) {
-    const Slot link = links[i].load(std::memory_order_relaxed);
-    if (link == kNoSlot) break;
-    any_dominated = any_dominated || (link & Graph::kDominated) != 0;
-    slots.push_back(link & ~Graph::kDominated);
+    const Slot other = links[i].load(std::memory_order_relaxed);
+    if (other == kNoSlot) break;
+    any_dominated = any_dominated || (other & Graph::kDominated) != 0;
+    slots.push_back(other & ~Graph::kDominated);
     if (slots.back() == newcomer.slot()) return;
   }
   if (slots.size() < most) {
@@ -151,6 +188,7 @@ void GraphLinker::link_back(Graph& graph, const RowTable& rows,
   }
   estimate(rows, as_query(rows, from), slots, estimates);
   if (any_dominated) {
+    query.from_row(rows.space(), batch.codes(link.row), batch.factors()[link.row]);
     replace_one(rows, links, {slots, estimates}, newcomer,
                 estimate(rows, query, slots, by_newcomer));
     return;
@@ -234,7 +272,7 @@ void GraphLinker::unlink(Graph& graph, const RowTable& rows, Slot slot) {
 
 void GraphLinker::repair(Graph& graph, const RowTable& rows, Slot linker, Slot lost,
                          int level, std::span<const Slot> candidates) {
-  auto& [slots, estimates, by_newcomer, near, chosen] = relink_;
+  auto& [of_newcomer, slots, estimates, by_newcomer, near, chosen] = relink_;
   const std::size_t most = graph.degree(level);
   slots.resize(most);
   slots.resize(graph.copy_links(linker, level, slots.data()));

@@ -1,7 +1,7 @@
 #pragma once
 
-// Links rows into a graph, one at a time. Reads the rows under the partition's shared
-// lock; one thread at a time may use it on a graph.
+// How the rows of a batch are linked. Reads the rows under the partition's shared lock;
+// one a thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include "index/graph.hpp"
 #include "index/graph_search.hpp"
+#include "index/link_batch.hpp"
 #include "rows/row_table.hpp"
 #include "vectors/row_codes.hpp"
 
@@ -17,10 +18,15 @@ namespace vecall {
 
 class GraphLinker {
  public:
-  // Links a slot; one that was linked before, and holds another row now, is taken out
-  // first. REQUIRES: the slot has a vector; graph.has_room for it.
-  void link(Graph& graph, const RowTable& rows, Slot slot,
-            std::uint32_t ef_construction);
+  // Takes a slot that holds another row now out of its old place.
+  void unlink(Graph& graph, const RowTable& rows, Slot slot);
+  // Chooses the links of a row of the batch, on each of its levels.
+  void choose(const Graph& graph, const RowTable& rows, std::uint32_t ef_construction,
+              std::size_t row, LinkBatch& batch);
+  // Links what a row chose to the row, if it belongs to the best there. One thread at a
+  // time may change a list.
+  void link_back(Graph& graph, const RowTable& rows, const LinkBatch& batch,
+                 const LinkBatch::Link& link);
 
  private:
   using Near = GraphSearch::Entry;  // a row, and how near it is to another
@@ -30,22 +36,24 @@ class GraphLinker {
     std::span<const Slot> slots;
     std::span<const float> estimates;
   };
+  struct Breadth {
+    std::size_t ef;  // rows that links are chosen from
+    float copy;      // estimates of rows as good as copies
+  };
   // Rows that were chosen as links.
   struct Chosen {
     std::vector<Near> rows;
     std::size_t diverse = 0;  // from the front, those that no other dominates
   };
 
-  void unlink(Graph& graph, const RowTable& rows, Slot slot);
   // Replaces a link to `lost`, if there is one.
   void repair(Graph& graph, const RowTable& rows, Slot linker, Slot lost, int level,
               std::span<const Slot> candidates);
-  // Links a slot, encoded as `query`, to the best of `pool`, and them to it.
-  void link_level(Graph& graph, const RowTable& rows, const EncodedQuery& query,
-                  const std::vector<Near>& pool, Slot slot, int level);
-  // Links `from` to the newcomer, encoded as `query`, if it belongs to the best.
-  void link_back(Graph& graph, const RowTable& rows, const EncodedQuery& query,
-                 Slot from, Near newcomer, int level);
+  // Adds rows of the batch, the first of them, to the rows that a search found, as if
+  // it had found these too. `nearness` is how near each of them is.
+  void add_of_batch(const RowTable& rows, const LinkBatch& batch, int level,
+                    std::span<const float> nearness, const Breadth& breadth,
+                    std::vector<Near>& near);
   // Chooses of `near`, sorted, at most `most` that see the row from different sides.
   void diversify(const RowTable& rows, const std::vector<Near>& near, std::size_t most,
                  Chosen& chosen);
@@ -65,13 +73,16 @@ class GraphLinker {
   struct {
     GraphSearch search;
     EncodedQuery query;
-    std::vector<float> itself;
-  } link_;
-  struct {
+    std::vector<float> nearness;
     std::vector<Near> near;
     Chosen chosen;
-  } link_level_;
+  } choose_;
   struct {
+    std::vector<std::uint32_t> positions;
+    std::vector<Near> rows;
+  } add_of_batch_;
+  struct {
+    EncodedQuery query;
     std::vector<Slot> slots;
     std::vector<float> estimates;
     std::vector<float> by_newcomer;

@@ -93,7 +93,7 @@ void GraphSnapshot::restore(const SnapshotReader& reader, RowTable& rows,
   std::size_t at = 0;
   for (Slot slot = 0; slot < slots; ++slot) {
     if (heights[slot] == 0) continue;
-    if (!graph->has_room(slots, 1)) graph->reserve(slots, 1);
+    graph->reserve(slots, heights[slot] - std::size_t{1});
     if (!mapped) restore_list(heights, links.data() + slot * degree, slot, 0, *graph);
     if (heights[slot] > 1) graph->add_upper_levels(slot);
     for (int level = 1; level < heights[slot]; ++level, at += graph->m()) {
@@ -120,7 +120,7 @@ void GraphSnapshot::restore(const SnapshotReader& reader, RowTable& rows,
     }
   }
   restore_entrances(reader, rows, *graph);
-  graph->reserve(slots, 1);
+  graph->reserve(slots, 0);
   index.graph_ = std::move(graph);
 }
 

@@ -15,7 +15,7 @@ void PendingTail::add(Slot slot, RowTable& rows) noexcept {
   }
   const std::span<const Slot> being_linked = slice();
   for (std::size_t i = 0; i < being_linked.size(); ++i) {
-    if (being_linked[i] == slot) replaced_ |= std::uint64_t{1} << i;
+    if (being_linked[i] == slot) replaced_.set(i);
   }
 }
 
@@ -24,7 +24,7 @@ void PendingTail::clear(RowTable& rows) noexcept {
   pending_.clear();
   linked_ = 0;
   slice_ = 0;
-  replaced_ = 0;
+  replaced_.reset();
 }
 
 void PendingTail::begin_slice(std::size_t most) {
@@ -32,7 +32,7 @@ void PendingTail::begin_slice(std::size_t most) {
   const std::size_t count = std::min(most, size());
   reserve_more(pending_, count);
   slice_ = count;
-  replaced_ = 0;
+  replaced_.reset();
 }
 
 // Takes the linked rows from the front once they are half of all: each row is moved

@@ -10,8 +10,9 @@
 //
 // Thread safety: const methods need the partition's lock shared, the others unique.
 
+#include <algorithm>
+#include <bitset>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -23,7 +24,7 @@ namespace vecall {
 
 class PendingTail {
  public:
-  static constexpr std::size_t kMostSlice = 64;  // rows of a slice
+  static constexpr std::size_t kMostSlice = 512;  // rows of a slice
 
   // Makes room for `more` rows; add() and end_slice() cannot fail afterwards.
   void reserve(std::size_t more) { reserve_more(pending_, slice_ + more); }
@@ -35,10 +36,11 @@ class PendingTail {
 
   // Makes a slice of the first rows, at most `most` of them, kMostSlice or fewer.
   void begin_slice(std::size_t most);
-  // Takes the slice out, but for its replaced rows, which go to the end. Calls
-  // linked(slot) for each row that leaves the tail.
+  // Takes rows of the slice out, at most `most`, but for replaced ones, which go to the
+  // end. Calls linked(slot) for each row that leaves the tail. True once the slice is
+  // empty.
   template <class Linked>
-  void end_slice(RowTable& rows, Linked linked) noexcept;
+  bool end_slice(RowTable& rows, std::size_t most, Linked linked) noexcept;
 
   // The rows that wait, oldest first, the slice at the front.
   [[nodiscard]] std::span<const Slot> slots() const noexcept {
@@ -56,27 +58,29 @@ class PendingTail {
  private:
   void forget_linked() noexcept;
 
-  std::vector<Slot> pending_;   // after those that were linked lately
-  std::size_t linked_ = 0;      // of pending_, from the front, linked already
-  std::size_t slice_ = 0;       // of the others, from the front, being linked now
-  std::uint64_t replaced_ = 0;  // of those, by bit, got another row meanwhile
+  std::vector<Slot> pending_;         // after those that were linked lately
+  std::size_t linked_ = 0;            // of pending_, from the front, linked already
+  std::size_t slice_ = 0;             // of the others, from the front, being linked now
+  std::bitset<kMostSlice> replaced_;  // which of those got another row meanwhile
 };
 
 template <class Linked>
-void PendingTail::end_slice(RowTable& rows, Linked linked) noexcept {
-  for (std::size_t i = 0; i < slice_; ++i) {
+bool PendingTail::end_slice(RowTable& rows, std::size_t most, Linked linked) noexcept {
+  const std::size_t count = std::min(most, slice_);
+  for (std::size_t i = 0; i < count; ++i) {
     const Slot slot = slots()[i];
-    if ((replaced_ >> i & 1) != 0) {
+    if (replaced_[i]) {
       pending_.push_back(slot);
     } else {
       rows.set_pending(slot, false);
       linked(slot);
     }
   }
-  linked_ += slice_;
-  slice_ = 0;
-  replaced_ = 0;
+  linked_ += count;
+  slice_ -= count;
+  replaced_ >>= count;
   forget_linked();
+  return slice_ == 0;
 }
 
 }  // namespace vecall

@@ -181,6 +181,14 @@ bool Partition::has_links_to_make() const noexcept {
 }
 
 bool Partition::link_some(std::size_t most) {
+  return link_some(most, {});
+}
+
+bool Partition::link_some(std::span<GraphLinker> linkers) {
+  return link_some(static_cast<std::size_t>(-1), linkers);
+}
+
+bool Partition::link_some(std::size_t most, std::span<GraphLinker> linkers) {
   const auto pass = ForkGate::enter();
   GraphIndex* graph = nullptr;
   RowTable* rows = nullptr;
@@ -189,7 +197,7 @@ bool Partition::link_some(std::size_t most) {
     graph = graph_.get();  // made once, never replaced
     rows = &rows_;
   }
-  return graph != nullptr && graph->link_some(mutex_, *rows, most);
+  return graph != nullptr && graph->link_some(mutex_, *rows, most, linkers);
 }
 
 std::size_t Partition::linked() const noexcept {

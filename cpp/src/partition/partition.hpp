@@ -66,10 +66,11 @@ class Partition : public RefCounted {
 
   // True if rows should be in a graph and are not yet.
   [[nodiscard]] bool has_links_to_make() const noexcept VECALL_REQUIRES_SHARED(mutex_);
-  // Links some of them, at most `most`; true if there are more. Takes the lock itself,
+  // Links some of them (see GraphIndex); true if there are more. Takes the lock itself,
   // briefly.
   bool link_some(std::size_t most = static_cast<std::size_t>(-1))
       VECALL_EXCLUDES(mutex_);
+  bool link_some(std::span<GraphLinker> linkers) VECALL_EXCLUDES(mutex_);
   // Whether the partition waits in the linker's queue, and before which other one. The
   // linker's lock guards both.
   [[nodiscard]] bool is_queued() const noexcept { return queued_; }
@@ -118,6 +119,8 @@ class Partition : public RefCounted {
 
   class BatchInsert;
 
+  bool link_some(std::size_t most, std::span<GraphLinker> linkers)
+      VECALL_EXCLUDES(mutex_);
   // Copies codes of a large batch to slots that no reader looks at.
   void place(BatchInsert& insert) VECALL_EXCLUDES(mutex_);
   void remove_slot(Slot slot) noexcept VECALL_REQUIRES(mutex_);

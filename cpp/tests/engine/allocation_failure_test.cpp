@@ -2,6 +2,7 @@
 
 #include <doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -16,8 +17,9 @@ namespace {
 
 // Allocations of this thread that still succeed; negative: all do. The background
 // thread of a partition is not to be disturbed.
-thread_local long left = -1;
-thread_local bool was_refused = false;
+std::atomic<long> left_to_new_threads = -1;
+thread_local long left = left_to_new_threads;
+std::atomic<bool> was_refused = false;
 
 bool refuse() noexcept {
   if (left < 0) return false;
@@ -260,6 +262,39 @@ TEST_CASE("rows that are in are linked, at whichever allocation the linker fails
     }
     REQUIRE(linked() == 10);
     if (!was_refused) break;
+  }
+}
+
+TEST_CASE("rows are linked by threads, at whichever allocation one of them fails") {
+  GraphOptions graph;
+  graph.kind = IndexKind::kHnsw;
+  constexpr std::size_t kRows = 50;
+  const Rows batch = rows_from(0, kRows, {.meta = false});
+  bool done = false;
+  for (long allocations = 0; !done; ++allocations) {
+    REQUIRE(allocations < 2'000);
+    CAPTURE(allocations);
+    Partition partition(make_space(kDim, graph));
+    partition.add(batch);
+    std::vector<GraphLinker> linkers(3);
+    bool failed = false;
+    was_refused = false;
+    left_to_new_threads = allocations;
+    left = allocations;
+    try {
+      while (partition.link_some(linkers)) {
+      }
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    left = -1;
+    left_to_new_threads = -1;
+    REQUIRE((was_refused || !failed));
+    done = !was_refused;
+    while (partition.link_some(linkers)) {
+    }
+    const ReaderLock lock(partition.mutex());
+    REQUIRE(partition.linked() == kRows);
   }
 }
 

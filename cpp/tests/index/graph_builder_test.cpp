@@ -20,14 +20,18 @@ constexpr std::uint32_t kLinks = 8;
 constexpr std::uint32_t kBreadth = 40;
 constexpr std::size_t kSlice = 32;
 
+bool end_slice(GraphBuilder& builder, const RowTable& rows) {
+  while (!builder.end_slice(rows, 7)) continue;
+  return builder.is_whole(rows);
+}
+
 // Links up to `most` rows; true if the graph is whole.
 bool build_slice(GraphBuilder& builder, const RowTable& rows, GraphLinker& linker,
                  std::size_t most = kSlice) {
-  builder.begin_slice(rows, most);
-  for (std::size_t i = 0; i < most; ++i) {
-    if (!builder.link_next(rows, linker, kBreadth)) break;
-  }
-  return builder.end_slice(rows);
+  LinkBatch batch;
+  builder.begin_slice(rows, most, batch);
+  link_batch(batch, builder.graph(), rows, linker, kBreadth);
+  return end_slice(builder, rows);
 }
 
 // Whether a search for the row's own vector can begin at it.
@@ -138,37 +142,42 @@ TEST_CASE("a removed row is no entrance, and begin() forgets what was stale") {
   CHECK(is_entrance(*built.graph, rows.table(), 8));
 }
 
-TEST_CASE("rows of a slice that was never ended become entrances with the next") {
-  VectorRows rows(kDim);
-  for (std::uint64_t i = 0; i < 30; ++i) rows.add(i);
-  GraphBuilder builder;
-  GraphLinker linker;
-  builder.begin(kLinks);
-  builder.begin_slice(rows.table(), 10);
-  for (int i = 0; i < 10; ++i)
-    REQUIRE(builder.link_next(rows.table(), linker, kBreadth));
-  REQUIRE(build_slice(builder, rows.table(), linker, 20));
-  const GraphBuilder::Built built = builder.finish(rows.table());
-  for (Slot slot = 0; slot < 30; ++slot) {
-    REQUIRE(is_entrance(*built.graph, rows.table(), slot));
-  }
-}
-
-TEST_CASE("rows that come during a slice wait for the room of the next") {
+TEST_CASE("rows that come during a slice wait for the next") {
   VectorRows rows(kDim);
   rows.add(0);
   GraphBuilder builder;
   GraphLinker linker;
   builder.begin(kLinks);
-  builder.begin_slice(rows.table(), kSlice);
+  LinkBatch batch;
+  builder.begin_slice(rows.table(), kSlice, batch);
   for (std::uint64_t i = 1; i <= kChunkRows; ++i) rows.add_without_vector(i);
   const Slot far = rows.add(5'000);
   REQUIRE(far > kChunkRows);
-  CHECK(builder.link_next(rows.table(), linker, kBreadth));
-  CHECK_FALSE(builder.link_next(rows.table(), linker, kBreadth));  // no room for it
-  CHECK_FALSE(builder.end_slice(rows.table()));
+  link_batch(batch, builder.graph(), rows.table(), linker, kBreadth);
+  CHECK_FALSE(end_slice(builder, rows.table()));
   CHECK(build_slice(builder, rows.table(), linker));
   CHECK(builder.finish(rows.table()).graph->is_linked(far));
+}
+
+TEST_CASE("slots of a slice that get another row while it is linked are stale") {
+  VectorRows rows(kDim);
+  for (std::uint64_t i = 0; i < 20; ++i) rows.add(i);
+  GraphBuilder builder;
+  GraphLinker linker;
+  builder.begin(kLinks);
+  LinkBatch batch;
+  builder.begin_slice(rows.table(), 10, batch);
+  for (const Slot slot : {Slot{9}, Slot{10}}) {
+    builder.on_remove(slot, rows.table());
+    rows.table().release(slot);
+    builder.reserve(1);
+    REQUIRE(rows.add(1'000 + slot) == slot);
+    builder.on_vector(slot);
+  }
+  link_batch(batch, builder.graph(), rows.table(), linker, kBreadth);
+  CHECK_FALSE(end_slice(builder, rows.table()));
+  CHECK(build_slice(builder, rows.table(), linker));
+  CHECK(builder.finish(rows.table()).stale == std::vector<Slot>{9});
 }
 
 }  // namespace vecall::testing

@@ -4,7 +4,9 @@
 
 #include <doctest.h>
 
+#include <atomic>
 #include <cstddef>
+#include <thread>
 #include <vector>
 
 #include "engine_support.hpp"
@@ -55,6 +57,26 @@ TEST_CASE("a graph is the same however few rows a call links") {
   }
 }
 
+TEST_CASE("a graph is the same however many threads link it") {
+  std::vector<std::byte> by_one;
+  for (const std::size_t threads : {1U, 2U, 3U, 7U}) {
+    Partition partition(space());
+    std::vector<GraphLinker> linkers(threads);
+    const auto link = [&] {
+      while (partition.link_some(linkers)) {
+      }
+    };
+    partition.add(rows_from(0, 1'300));
+    link();
+    partition.remove(std::vector<RowId>{3, 50, 119});
+    partition.add(rows_from(900, 1'600, 1));  // a tail, some of it in slots of others
+    link();
+    const auto saved = PartitionSnapshot::save(partition, {});
+    if (by_one.empty()) by_one = saved;
+    CHECK(saved == by_one);
+  }
+}
+
 TEST_CASE("a snapshot in the middle of a slice comes back with every row") {
   const auto shared = space();
   Partition partition(shared);
@@ -92,6 +114,39 @@ TEST_CASE("rows that come and go while a slice is half linked are found or not")
     const auto hits = search(partition, unit_vector(number, kDim), 1);
     CHECK((hits.front().id == id) == !is_gone);
   }
+  const ReaderLock lock(partition.mutex());
+  CHECK(partition.linked() == partition.size());
+}
+
+TEST_CASE("rows are searched, added and removed while threads link") {
+  Partition partition(space());
+  partition.add(rows_from(0, 900));
+  std::atomic<bool> stop{false};
+  std::atomic<int> missed{0};
+  std::thread linking([&] {
+    std::vector<GraphLinker> linkers(3);
+    while (!stop) {
+      while (partition.link_some(linkers)) {
+      }
+    }
+  });
+  std::thread searching([&] {
+    for (std::uint64_t id = 0; !stop; id = (id + 1) % 200) {
+      const auto hits = search(partition, unit_vector(id, kDim), 1);
+      if (hits.front().id != static_cast<RowId>(id)) ++missed;
+    }
+  });
+  for (RowId turn = 0; turn < 12; ++turn) {
+    const RowId begin = 300 + 100 * turn;
+    partition.add(rows_from(begin, begin + 400, static_cast<std::uint64_t>(turn)));
+    const WriterLock lock(partition.mutex());
+    partition.remove(std::vector<RowId>{begin + 7, begin + 8, begin + 250});
+  }
+  stop = true;
+  linking.join();
+  searching.join();
+  CHECK(missed == 0);
+  link_all(partition, 50);
   const ReaderLock lock(partition.mutex());
   CHECK(partition.linked() == partition.size());
 }

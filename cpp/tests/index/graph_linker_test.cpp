@@ -6,6 +6,8 @@
 #include <doctest.h>
 
 #include <algorithm>
+#include <deque>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -19,10 +21,22 @@ namespace {
 constexpr std::size_t kDim = 40;
 constexpr std::uint32_t kBreadth = 60;
 
+// Links slots together.
+void link(GraphLinker& linker, Graph& graph, const RowTable& rows,
+          const std::vector<Slot>& slots, bool backwards = false) {
+  LinkBatch batch;
+  batch.begin(graph, rows, slots);
+  link_batch(batch, graph, rows, linker, kBreadth, backwards);
+  for (const Slot slot : slots) graph.add_entrances(rows, slot);
+}
 void link(GraphLinker& linker, Graph& graph, const RowTable& rows, Slot slot) {
-  graph.make_room(rows, 1);
-  linker.link(graph, rows, slot, kBreadth);
-  graph.add_entrances(rows, slot);
+  link(linker, graph, rows, std::vector<Slot>{slot});
+}
+
+std::vector<Slot> slots_from(Slot begin, Slot end) {
+  std::vector<Slot> slots(end - begin);
+  std::iota(slots.begin(), slots.end(), begin);
+  return slots;
 }
 
 std::vector<Slot> links_of(const Graph& graph, Slot slot, int level) {
@@ -182,6 +196,76 @@ TEST_CASE("a linker serves one graph after another") {
   for (Slot slot = 0; slot < 120; ++slot) {
     for (int level = 0; level <= first.level_of(slot); ++level) {
       REQUIRE(links_of(first, slot, level) == links_of(second, slot, level));
+    }
+  }
+}
+
+TEST_CASE("rows that are linked together find each other as rows one by one do") {
+  for (const std::uint32_t m : {2U, 5U, 16U, 256U}) {
+    CAPTURE(m);
+    VectorRows rows(kDim);
+    std::vector<std::uint64_t> numbers;
+    for (Slot slot = 0; slot < 600; ++slot) {
+      numbers.push_back(slot);
+      rows.add(slot);
+    }
+    Graph graph(m);
+    GraphLinker linker;
+    link(linker, graph, rows.table(), slots_from(0, 500));  // none is there before
+    link(linker, graph, rows.table(), slots_from(500, 600));
+    check_lists(graph, 600);
+    CHECK(recall_of(graph, rows.table(), numbers) > (m == 2 ? 0.5 : 0.9));
+  }
+}
+
+TEST_CASE("a batch of one topic is linked by itself, and no search leaves it out") {
+  VectorRows rows(kDim);
+  std::vector<Slot> topic;
+  for (Slot slot = 0; slot < 400; ++slot) {
+    Vector vector = unit_vector(slot, kDim);
+    if (slot >= 300) {
+      for (float& value : vector) value *= 0.05F;
+      vector[0] += 1.0F;
+      topic.push_back(slot);
+    }
+    rows.add(slot, vector);
+  }
+  Graph graph(8);
+  GraphLinker linker;
+  for (Slot slot = 0; slot < 300; ++slot) link(linker, graph, rows.table(), slot);
+  link(linker, graph, rows.table(), topic);
+  check_lists(graph, 400);
+  GraphSearch search;
+  EncodedQuery query;
+  for (const Slot slot : topic) {
+    query.from_row(rows.space(), rows.table().high(slot), rows.table().factor(slot));
+    search.descend(graph, rows.table(), query, 0);
+    search.add_landmarks(graph, rows.table(), query);
+    search.search(graph, rows.table(), query, 0, 60, 2.0F);
+    CHECK(std::any_of(search.pool().begin(), search.pool().end(),
+                      [&](const auto& entry) { return entry.slot() == slot; }));
+  }
+}
+
+TEST_CASE("the order in which the parts of a batch are done does not show") {
+  VectorRows rows(kDim);
+  for (Slot slot = 0; slot < 700; ++slot) rows.add(slot % 300);
+  std::deque<Graph> graphs;
+  for (int way = 0; way < 2; ++way) {
+    Graph& graph = graphs.emplace_back(5);
+    GraphLinker linker;
+    for (Slot at = 0; at < 700; at += 100) {
+      link(linker, graph, rows.table(), slots_from(at, at + 100), way == 1);
+    }
+    // Slots that are linked again, next to one that is new.
+    std::vector<Slot> again = {5, 600, 17, 699};
+    link(linker, graph, rows.table(), again, way == 1);
+    check_lists(graph, 700);
+  }
+  CHECK(graphs[0].entry().slot == graphs[1].entry().slot);
+  for (Slot slot = 0; slot < 700; ++slot) {
+    for (int level = 0; level <= graphs[0].level_of(slot); ++level) {
+      REQUIRE(links_of(graphs[0], slot, level) == links_of(graphs[1], slot, level));
     }
   }
 }

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "engine_support.hpp"
+#include "index/graph_linker.hpp"
+#include "index/link_batch.hpp"
 #include "rows/row_space.hpp"
 #include "rows/row_table.hpp"
 #include "vectors/encoded_rows.hpp"
@@ -44,5 +46,19 @@ class VectorRows {
   RowSpace space_;
   RowTable rows_;
 };
+
+// Links the rows of a batch that was begun, the parts of each step in their order or
+// the other way round.
+inline void link_batch(LinkBatch& batch, Graph& graph, const RowTable& rows,
+                       GraphLinker& linker, std::uint32_t ef_construction,
+                       bool backwards = false) {
+  while (!batch.is_linked()) {
+    for (std::size_t at = 0; at < batch.parts(); ++at) {
+      const std::size_t part = backwards ? batch.parts() - 1 - at : at;
+      batch.do_part(part, graph, rows, linker, ef_construction);
+    }
+    batch.next_step(graph);
+  }
+}
 
 }  // namespace vecall::testing

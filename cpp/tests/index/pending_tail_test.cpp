@@ -24,7 +24,8 @@ std::vector<Slot> copied(std::span<const Slot> slots) {
 std::vector<Slot> end_slice(PendingTail& tail, RowTable& rows) {
   std::vector<Slot> linked;
   linked.reserve(PendingTail::kMostSlice);
-  tail.end_slice(rows, [&](Slot slot) { linked.push_back(slot); });
+  const auto take = [&](Slot slot) { linked.push_back(slot); };
+  while (!tail.end_slice(rows, 3, take)) continue;
   return linked;
 }
 
@@ -66,21 +67,23 @@ TEST_CASE("rows leave the tail in the order in which they came, and lose their f
 TEST_CASE("a slot of the slice that gets another row waits again, others do not") {
   VectorRows rows(0);
   PendingTail tail;
-  for (Slot slot = 0; slot < 70; ++slot) rows.add_without_vector(slot);
-  tail.reserve(70);
-  for (Slot slot = 0; slot < 70; ++slot) tail.add(slot, rows.table());
-  tail.begin_slice(PendingTail::kMostSlice);
-  REQUIRE(tail.slice().size() == 64);
+  constexpr Slot kMost = PendingTail::kMostSlice;
+  for (Slot slot = 0; slot < kMost + 3; ++slot) rows.add_without_vector(slot);
+  tail.reserve(kMost + 3);
+  for (Slot slot = 0; slot < kMost + 3; ++slot) tail.add(slot, rows.table());
+  tail.begin_slice(kMost);
+  REQUIRE(tail.slice().size() == kMost);
   tail.reserve(4);
-  for (const Slot slot : {Slot{0}, Slot{63}, Slot{63}, Slot{69}}) {
+  for (const Slot slot : {Slot{0}, kMost - 1, kMost - 1, kMost + 2}) {
     tail.add(slot, rows.table());
   }
-  CHECK(tail.size() == 70);
-  CHECK(end_slice(tail, rows.table()).size() == 62);
-  CHECK(copied(tail.slots()) == std::vector<Slot>{64, 65, 66, 67, 68, 69, 0, 63});
+  CHECK(tail.size() == kMost + 3);
+  CHECK(end_slice(tail, rows.table()).size() == kMost - 2);
+  CHECK(copied(tail.slots()) ==
+        std::vector<Slot>{kMost, kMost + 1, kMost + 2, 0, kMost - 1});
   // The marks are gone with the slice.
-  tail.begin_slice(64);
-  CHECK(end_slice(tail, rows.table()).size() == 8);
+  tail.begin_slice(kMost);
+  CHECK(end_slice(tail, rows.table()).size() == 5);
   CHECK(tail.empty());
 }
 
