@@ -18,7 +18,7 @@ from vecall import (
 )
 from vecall.hooks import ALLOW, QUARANTINE
 from vecall.ingest.passages import split
-from vecall.store import memory_id
+from vecall.store import make_memory_id
 
 SHORT = Limits(max_text_bytes=64)
 
@@ -296,7 +296,7 @@ def test_random_changes_of_a_session_leave_exactly_the_texts_of_its_turns(sync, 
         if doing == "say":
             said[id_] = f"{step} {numbered(chance.choice([1, 2, 5, 9]), f'{id_}x')}"
         elif doing == "delete" and id_ in said:
-            sync.delete_memory(**ALICE, memory_id=memory_id("s", id_))
+            sync.delete_memory(**ALICE, memory_id=make_memory_id("s", id_))
             deleted.add(id_)
         elif doing == "replace":
             said.pop(id_, None)

@@ -22,7 +22,7 @@ from google.genai import types
 from vecall.content import get_field
 from vecall.errors import InvalidArgumentError, NotFoundError, WriteRejectedError
 from vecall.service.memory_service import MemoryService
-from vecall.store import memory_id
+from vecall.store import make_memory_id
 from vecall.text import strip_invisible
 from vecall.types import Filter
 
@@ -285,7 +285,7 @@ class SavedArtifacts:
             entries.append(
                 {
                     "content": said,
-                    "id": memory_id("artifact", session, name, str(at), said),
+                    "id": make_memory_id("artifact", session, name, str(at), said),
                     "author": f"artifact {name}",
                     "kind": KIND,
                     "source": SOURCE,

@@ -33,7 +33,7 @@ from vecall.adk.memory_service import (
 )
 from vecall.errors import ConfigError, VecallError
 from vecall.index.partition_cache import examine_storage
-from vecall.store import Finding, public_url
+from vecall.store import Finding, url_without_secrets
 
 _YAML = ("services.yaml", "services.yml")
 _BUILT_IN = {"memory", "rag", "agentengine", "sqlite"}
@@ -187,7 +187,7 @@ def _uri_findings(folder: Path, uri: str | None) -> Iterator[Finding]:
         return
     if uri.startswith(f"{DATABASE_SCHEME}:"):
         try:
-            yield Finding("ok", "uri", public_url(str(path)))
+            yield Finding("ok", "uri", url_without_secrets(str(path)))
             yield from examine_storage(str(path))
         except (VecallError, ImportError) as error:
             yield Finding("error", "uri", str(error).removeprefix("path: "))

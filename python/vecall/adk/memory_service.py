@@ -34,7 +34,7 @@ from vecall.limits import Limits, trigger_from_text
 from vecall.operations.options import StorageOptions, WritePolicy
 from vecall.search.searcher import SearchOptions
 from vecall.service.memory_service import MemoryService
-from vecall.store import memory_id as id_of
+from vecall.store import make_memory_id as id_of
 from vecall.tools import ShownMemories, search_with_fallback
 from vecall.tools.base import checked_filter, limits_of, require_methods
 from vecall.types import Filter, FilterLike

@@ -86,13 +86,13 @@ def _run_doctor(options: argparse.Namespace) -> int:
     done: list[str] = []
     if options.recover is not None:
         with ui.naming(options.recover):
-            done = recovered(store.recover(path, options.recover), options.recover)
+            done = recovered(store.recover_file(path, options.recover), options.recover)
     elif options.fix:
         with ui.naming(path):
-            done = store.repair(path)
+            done = store.repair_file(path)
     if options.reset_clock:
         with ui.naming(path):
-            done += store.reset_clock(path)
+            done += store.reset_expiry_clock(path)
     return ui.print_findings(options, done, examine_storage(path))
 
 
@@ -342,7 +342,7 @@ def _print_copy_report(options: argparse.Namespace, report: store.CopyReport) ->
     url URL  postgresql://user@host/database
     @json""")
 def _run_init(options: argparse.Namespace) -> int:
-    where = store.public_url(options.url)
+    where = store.url_without_secrets(options.url)
     with ui.naming(where):
         store.initialize_database(options.url, login=options.login)
     return ui.tell(options, {"url": where}, f"{where} is ready")
@@ -356,7 +356,7 @@ def _run_init(options: argparse.Namespace) -> int:
     url URL  postgresql://user@host/database
     @json""")
 def _run_migrate(options: argparse.Namespace) -> int:
-    where = store.public_url(options.url)
+    where = store.url_without_secrets(options.url)
     with ui.naming(where):
         before, now = store.migrate_database(options.url)
     done = "is at" if before == now else f"went from schema {before} to"
@@ -373,7 +373,7 @@ def _run_migrate(options: argparse.Namespace) -> int:
     url URL  postgresql://user@host/database
     @json""")
 def _run_database_doctor(options: argparse.Namespace) -> int:
-    with ui.naming(store.public_url(options.url)):
+    with ui.naming(store.url_without_secrets(options.url)):
         findings = examine_storage(options.url)
     return ui.print_findings(options, [], findings)
 
@@ -448,7 +448,7 @@ def _open_sources(
         raise ConfigError(f"{options.file}: there is no such file")
     if not is_database_url(options.path) and path.is_file():
         with ui.naming(options.file):
-            store.require_unrelated(path, Path(options.path))
+            store.require_unrelated_file(path, Path(options.path))
     with closing(imports.sources(path, options.file, options.format, **more)) as found:
         yield found
 

@@ -30,7 +30,7 @@ from vecall.index.embedding import model_of
 from vecall.operations.options import WritePolicy
 from vecall.service._user_sync import SyncUserMemory
 from vecall.service.memory_service import MemoryService
-from vecall.store import public_url
+from vecall.store import url_without_secrets
 from vecall.system import is_own, rights_of_others
 from vecall.validation import is_database_url
 
@@ -384,7 +384,7 @@ def open_user(
 
 def shown_path(path: str) -> str:
     """Return a path for messages: a URL without user, password and options."""
-    return public_url(path) if is_database_url(path) else path
+    return url_without_secrets(path) if is_database_url(path) else path
 
 
 def require_file(path: str) -> None:

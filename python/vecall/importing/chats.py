@@ -24,7 +24,7 @@ from vecall.importing.sources import (
     seconds_of,
 )
 from vecall.ingest.parts import is_instruction, unwrapped
-from vecall.store import ForeignFile, memory_id
+from vecall.store import ForeignFile, make_memory_id
 
 _ROW = 200  # bytes of the fields of a turn besides its text, about
 
@@ -89,7 +89,7 @@ def _numbered(
 def chained(previous: str, role: object, content: object) -> str:
     """Return the id of a turn that has none: of all that was said up to it."""
     text = content if isinstance(content, str) else json.dumps(content, sort_keys=True)
-    return memory_id(previous, str(role), text)
+    return make_memory_id(previous, str(role), text)
 
 
 def own(source: Source) -> Iterator[Record]:
@@ -119,7 +119,7 @@ def openai(source: Source) -> Iterator[Record]:
 
 
 def _openai_turns(source: Source, messages: list[Any], place: str) -> Iterator[Record]:
-    session = head = memory_id(json.dumps(messages, sort_keys=True))
+    session = head = make_memory_id(json.dumps(messages, sort_keys=True))
     for where, message in _numbered(messages, place, "message"):
         record = _openai_turn(source, message, where, session, head)
         head = record.item["event_id"]
@@ -449,7 +449,7 @@ _OF_MEMORY = f"{_EVENTS.removeprefix('id ')} event_id author content_json"
 def format_of_tables(file: ForeignFile) -> str | None:
     """Return the name of the format that a file's tables are of; None for no known."""
     for name, (table, columns, _) in _TABLES.items():
-        if file.has(table, columns):
+        if file.has_table(table, columns):
             return name.partition(" ")[0]
     return None
 
@@ -458,7 +458,7 @@ def database(source: Source, wanted: str) -> Iterator[Record]:
     """Read a SQLite file of one format; the error says that it has no such tables."""
     with ForeignFile(source.need_path()) as file:
         for name, (table, columns, reader) in _TABLES.items():
-            if name.partition(" ")[0] == wanted and file.has(table, columns):
+            if name.partition(" ")[0] == wanted and file.has_table(table, columns):
                 source.total = max(file.count(table), 1)
                 yield from reader(source, file, table)
                 return
@@ -639,7 +639,7 @@ def _chroma_rows(source: Source, file: ForeignFile, table: str) -> Iterator[Reco
         metadata["collection"] = collection
         id_ = f"{collection}:{row['embedding_id']}"
         if len(id_.encode()) > 512:
-            id_ = memory_id(collection, row["embedding_id"])
+            id_ = make_memory_id(collection, row["embedding_id"])
         source.tally.fields["embedding"] += 1
         created = row.get("created_at")
         yield from _chroma_entry(source, place, id_, document, metadata, created)

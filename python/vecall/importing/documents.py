@@ -33,7 +33,7 @@ from vecall.ingest.fields import ENTRY
 from vecall.ingest.passages import split
 from vecall.limits import Owner
 from vecall.service.memory_service import MemoryService
-from vecall.store import memory_id
+from vecall.store import make_memory_id
 from vecall.types import MemoryEntry
 
 PASSAGE_BYTES = 2_000
@@ -203,7 +203,7 @@ def _passages(
         for name in front.keys() & place.keys():
             source.tally.fields[f"front matter {name}"] += 1
         item: dict[str, Any] = {
-            "id": memory_id(source.document, heading, passage),
+            "id": make_memory_id(source.document, heading, passage),
             "text": passage,
             "kind": "document",
             "source": source.document,
@@ -486,9 +486,9 @@ def _importable_fields(row: Row, entry: MemoryEntry) -> Row:
         if value is not None:
             row[name] = value
     derived = (
-        memory_id(entry.session_id, entry.event_id)
+        make_memory_id(entry.session_id, entry.event_id)
         if entry.event_id is not None
-        else memory_id(entry.session_id, entry.author, entry.timestamp, entry.text)
+        else make_memory_id(entry.session_id, entry.author, entry.timestamp, entry.text)
     )
     is_turn = entry.kind == EPISODE and entry.session_id is not None
     if is_turn and entry.id == derived:
@@ -538,7 +538,7 @@ def _write_bundle(folder: Path, rows: Iterator[tuple[Row, MemoryEntry]]) -> int:
         count += 1
         title = " ".join(entry.text.split())[:80]
         slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40] or "memory"
-        digest = memory_id(row["app_name"], row["user_id"], entry.id)[:12]
+        digest = make_memory_id(row["app_name"], row["user_id"], entry.id)[:12]
         head = {
             "type": entry.kind or "memory",
             "title": title,

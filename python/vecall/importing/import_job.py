@@ -89,7 +89,7 @@ def detected(source: Source) -> str:
         with ForeignFile(source.need_path()) as file:
             found = chats.format_of_tables(file)
             if found is None:
-                own = file.has("mem", "id text") or "part" in file.columns
+                own = file.has_table("mem", "id text") or "part" in file.columns
                 use = "a vecall file; use `vecall copy`" if own else "known tables"
                 expected(source.name, f"{use if own else f'a database with {use}'}")
             return found

@@ -431,7 +431,7 @@ class Backfill:
         assert self._model is not None
         with self._storage.read() as reads:
             names = reads.partition_names(part)
-            said = [(store.text_hash(row.text), row.author) for row, *_ in rows]
+            said = [(store.hash_of_text(row.text), row.author) for row, *_ in rows]
             known = reads.vectors_of(part, said, self._model)
         if names is None:
             return  # the user was deleted after the rows were read

@@ -143,7 +143,7 @@ def _follow_writes(
     gone = state.gone - owner.gone
     forgotten = gone > _FEW_GONE and gone > owner.items
     # After a restore or a failover the numbers may be those of another history.
-    is_other = state.seq < owner.seq or not state.follows(owner.head)
+    is_other = state.seq < owner.seq or not state.is_after_change(owner.head)
     if (owner.part, owner.dim) != (state.part, state.dim) or forgotten or is_other:
         owner.part, owner.dim = state.part, state.dim
         owner.engine = Engine(state.dim)

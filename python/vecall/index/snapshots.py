@@ -152,7 +152,7 @@ class SnapshotCache:
             data = self._snapshots.read(part, record)
             if data is None:
                 return None
-            tag = SnapshotTag.unpack(self._engine.restore(key, data))
+            tag = SnapshotTag.unpack_tag(self._engine.restore(key, data))
         except CorruptFileError:
             self.reject(part, "is damaged")
             return None

@@ -40,7 +40,7 @@ from vecall.ingest.parts import (
 from vecall.ingest.passages import Passages, each_draft, in_passages, is_too_long
 from vecall.limits import Limits
 from vecall.scalars import exact
-from vecall.store import Draft, Row, memory_id
+from vecall.store import Draft, Row, make_memory_id
 from vecall.types import AddedIds, Event, LeftOut, LeftOutReason, check_share
 from vecall.validation import check_name, is_name
 
@@ -250,7 +250,7 @@ def turns_of(
 
 def memory_ids(events: Iterable[object], session_id: str | None) -> list[str]:
     """Return the ids of the memories of those events that have an id."""
-    return [memory_id(session_id, id_) for id_ in ids_of(events)]
+    return [make_memory_id(session_id, id_) for id_ in ids_of(events)]
 
 
 def _event_draft(
@@ -291,12 +291,12 @@ def _event_draft(
     if not strict and (not isinstance(event_id, str) or not event_id):
         event_id = None
     if event_id:
-        id_ = memory_id(session_id, event_id)
+        id_ = make_memory_id(session_id, event_id)
         if not is_name(event_id, limits):
             event_id = None  # it identifies the turn, but cannot be stored
     else:
         event_id = None
-        id_ = memory_id(session_id, author, ts, text)
+        id_ = make_memory_id(session_id, author, ts, text)
     own = get_field(event, "custom_metadata")
     scope = merged(scope, own if isinstance(own, Mapping) else None)
     importance = get_field(event, "importance") if strict else None
@@ -397,7 +397,7 @@ def _entry_draft(
     if isinstance(entry, str):  # it has no other field
         text = _require_text(text_parts(entry))
         return Draft(
-            memory_id(None, None, None, text),
+            make_memory_id(None, None, None, text),
             text,
             ttl=scope.ttl,
             revision_ttl=scope.revision_ttl,
@@ -422,11 +422,11 @@ def _entry_draft(
     ts = None if given is None else to_seconds(given, "timestamp")
     id_ = _checked_name_field(fields, "id", limits)
     if id_ is None and event_id is not None:
-        id_ = memory_id(session_id, event_id)
+        id_ = make_memory_id(session_id, event_id)
     importance = get_field(fields, "importance")
     if importance is not None:
         importance = check_share(importance, "importance")
-    id_ = id_ or memory_id(session_id, author, ts, text)
+    id_ = id_ or make_memory_id(session_id, author, ts, text)
     supersedes = _checked_name_field(fields, "supersedes", limits)
     if supersedes == id_:
         raise InvalidArgumentError("supersedes: must be the id of another memory")

@@ -203,8 +203,8 @@ class LineReader:
         value = values.get(name)
         if (
             isinstance(value, str)
-            and store.is_hidden(value)
-            and store.is_well_formed(value)
+            and store.is_hidden_id(value)
+            and store.is_well_formed_digest(value)
         ):
             return value
         return check_name(value, f"{kind}.{name}", self._limits)
@@ -253,15 +253,15 @@ def _json_reader(
 
     def read(values: Mapping[str, Any], name: str) -> str:
         text = _checked_string(values, name)
-        check(store.json_object(text, name), name)
+        check(store.parse_given_object(text, name), name)
         return text
 
     return read
 
 
 _object = _json_reader(lambda _value, _name: None)
-_past_fields = _json_reader(store.check_past)
-_checked_turn_json = _json_reader(store.check_turn)
+_past_fields = _json_reader(store.check_revision_values)
+_checked_turn_json = _json_reader(store.check_buffered_turn)
 _checked_tries_json = _json_reader(lambda value, _name: _checked_count(value, "tries"))
 
 

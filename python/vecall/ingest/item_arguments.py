@@ -20,9 +20,9 @@ from vecall.store import (
     ItemDrop,
     ItemPut,
     StoredValue,
+    encode_json_value,
     encode_namespace,
-    in_pieces,
-    json_text,
+    value_in_pieces,
 )
 from vecall.types import Drop, Put
 
@@ -194,12 +194,12 @@ def stored_value(
     try:
         copy = walk.plain(value)
         if walk.size <= LARGE:
-            stored = StoredValue(json_text(copy))
+            stored = StoredValue(encode_json_value(copy))
             least = min(limits.max_item_bytes, limits.max_item_outline_bytes)
             if 4 * len(stored.text) <= least:  # also in UTF-8
                 return stored
         else:
-            stored = in_pieces(copy)
+            stored = value_in_pieces(copy)
     except TooLongError:
         if walk.most == most:
             raise

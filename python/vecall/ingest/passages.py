@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from vecall.content import to_valid_utf8
 from vecall.limits import Limits
-from vecall.store import Draft, memory_id, passage_id
+from vecall.store import Draft, make_memory_id, passage_id
 from vecall.summaries import SessionSummary
 
 PASSAGE_BYTES = 16_384
@@ -189,7 +189,7 @@ def summary_drafts(
         }
         drafts.append(
             Draft(
-                memory_id(session, SUMMARY, *names, float(number)),
+                make_memory_id(session, SUMMARY, *names, float(number)),
                 text,
                 session=session,
                 ts=summary.end_timestamp,

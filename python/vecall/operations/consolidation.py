@@ -444,7 +444,7 @@ class Consolidator(OperationGroup):
                 groups = _joined_groups(groups, near)
             named = {id_ for group in groups for id_ in (group.kept, *group.merged)}
             texts = {entry.row.id: entry.row.text for entry in stored}
-            return groups, {id_: store.text_hash(texts[id_]) for id_ in named}
+            return groups, {id_: store.hash_of_text(texts[id_]) for id_ in named}
 
         groups, hashes = await Join(memory.threads.long(key, find))
         if not dry and groups:
@@ -491,7 +491,7 @@ class Consolidator(OperationGroup):
             return [], 0
 
         def make() -> tuple[dict[str, bytes], list[store.Draft]]:
-            hashes = {row.id: store.text_hash(row.text) for row in in_slices(rows)}
+            hashes = {row.id: store.hash_of_text(row.text) for row in in_slices(rows)}
             drafts = summary_drafts(
                 [as_one(summaries, len(rows))],
                 session,
@@ -603,7 +603,7 @@ def _memories_as_turns(rows: list[Row]) -> list[dict[str, Any]]:
             "timestamp": row.time,
             "content": row.text
             if row.content is None
-            else store.stored_object(row.content),
+            else store.parse_stored_object(row.content),
         }
         for row in in_slices(rows)
     ]

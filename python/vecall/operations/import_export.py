@@ -22,7 +22,7 @@ from vecall.limits import APP_WIDE, SHARED_APP, Limits
 from vecall.operations.runtime import Runtime, WriteReviewer
 from vecall.operations.session_triggers import compaction_event, drafts_of, event_of
 from vecall.scalars import is_utf8
-from vecall.store import Draft, stored_object
+from vecall.store import Draft, parse_stored_object
 from vecall.summaries import compaction_of
 from vecall.system import open_private
 from vecall.types import Imported
@@ -173,7 +173,7 @@ def _line_draft(kind: str, values: dict[str, Any]) -> Draft | None:
             values["id"], values["text"], **fields, ordered=ordered, quarantined=held
         )
     if kind == "hist":
-        old = stored_object(values["old"])
+        old = parse_stored_object(values["old"])
         if "text" not in old:
             return None
         fields = {name: old.get(name) for name in (*_REVIEWED, "meta", "importance")}
@@ -184,7 +184,7 @@ def _line_draft(kind: str, values: dict[str, Any]) -> Draft | None:
             quarantined=old.get("state") is not None,
         )
     if kind == "told" and values.get("event") is not None:
-        event = stored_object(values["event"])
+        event = parse_stored_object(values["event"])
         summary = compaction_of(event)
         if "content" in event:
             return drafts_of(
@@ -214,7 +214,7 @@ def _reviewed_line(
     if reviewed.quarantined:
         changed["state"] = "quarantined"
     if kind == "hist":
-        old = {**stored_object(values["old"]), **changed}
+        old = {**parse_stored_object(values["old"]), **changed}
         return {**values, "old": json.dumps(old)}
     if redacted:
         changed["vec"] = None  # the vector belongs to the text before the redaction
@@ -222,7 +222,7 @@ def _reviewed_line(
 
 
 def _reviewed_event(values: dict[str, Any], reviewed: Draft) -> dict[str, Any]:
-    summary = compaction_of(stored_object(values["event"]))
+    summary = compaction_of(parse_stored_object(values["event"]))
     if summary is not None:
         return compaction_event(replace(summary, summary=reviewed.text))
     return event_of(reviewed)
@@ -323,7 +323,7 @@ def _adopt_or_match_model(
         stored = reads.active_model()
     if stored is None:
         stored = storage.adopt_model(export_model)
-    store.require_same(stored, export_model)
+    store.require_same_model(stored, export_model)
     return stored.id
 
 

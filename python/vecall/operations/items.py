@@ -74,7 +74,7 @@ def checked_cursor(cursor: object, *, scored: bool) -> Place | None:
 
 def value_of(row: ItemRow) -> Any:
     """Return the value of a row."""
-    return store.parsed_value(row.value, row.pieces)
+    return store.parse_item_value(row.value, row.pieces)
 
 
 def item_of(
@@ -596,4 +596,4 @@ def _score_of(place: Place | None) -> tuple[float, int] | None:
 
 
 def _any_large(rows: Sequence[ItemRow | None]) -> bool:
-    return any(row is not None and store.number_of_pieces(row.value) for row in rows)
+    return any(row is not None and store.count_value_pieces(row.value) for row in rows)

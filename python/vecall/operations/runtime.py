@@ -404,7 +404,7 @@ class Runtime:
         if stored is None and self.read_only:
             return None  # a read-only file without vectors
         if stored is not None:
-            store.require_same(stored, given)
+            store.require_same_model(stored, given)
             return stored
         self.file_model = given.name
         return self.storage.adopt_model(given)

@@ -131,7 +131,7 @@ def _draft_of_turn(turn: BufferedTurn, session: str) -> Draft:
 def compaction_id(session: str, summary: SessionSummary) -> str:
     """Return the id of a compaction in its session."""
     start, end = summary.start_timestamp, summary.end_timestamp
-    return store.memory_id(session, "compaction", start, end, summary.summary)
+    return store.make_memory_id(session, "compaction", start, end, summary.summary)
 
 
 def compaction_event(summary: SessionSummary) -> dict[str, Any]:

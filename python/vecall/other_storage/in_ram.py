@@ -22,7 +22,7 @@ from vecall.operations.session_triggers import (
     compaction_id,
     event_of,
 )
-from vecall.store import BufferedTurn, Draft, DueSession, passages_among
+from vecall.store import BufferedTurn, Draft, DueSession, passages_of_turns
 from vecall.summaries import SessionSummary, compaction_of
 
 SessionContent = dict[str, Draft | SessionSummary]
@@ -155,7 +155,7 @@ class SessionBuffer:
                     session = self._sessions[due]
                     waiting = session.waiting
                     gone = [id_ for id_ in waiting if ids is None or id_ in ids]
-                    gone += passages_among(waiting, ids or ())
+                    gone += passages_of_turns(waiting, ids or ())
                     self._remove(due, session, gone)
                     dropped += len(gone)
             return dropped

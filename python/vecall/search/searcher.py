@@ -54,7 +54,7 @@ from vecall.search.scores import (
     call_of_ranking,
     weight_after,
 )
-from vecall.store import Draft, EmbeddingModel, Row, Version, stored_object
+from vecall.store import Draft, EmbeddingModel, Row, Version, parse_stored_object
 from vecall.types import (
     Filter,
     MemoryEntry,
@@ -215,7 +215,7 @@ def checked_vector(given: object, model: EmbeddingModel, name: str) -> Vectors:
 
 _ENTRIES = EntryMaker(
     MemoryEntry,
-    stored_object,
+    parse_stored_object,
     to_seconds,
     weight_after,
     check_share,

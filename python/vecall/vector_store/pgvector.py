@@ -27,11 +27,11 @@ _UNUSED = ("writers", "readers", "keeper_url")
 
 def parsed_store_url(url: str, schema: str) -> DatabaseUrl:
     """Return the parts of a URL."""
-    from vecall.store.postgres.url import parse_url
+    from vecall.store.postgres.url import parse_database_url
 
     if not is_database_url(url):
         raise ConfigError("url: expected postgresql://user@host/database")
-    found = parse_url(url, default_schema=schema)
+    found = parse_database_url(url, default_schema=schema)
     for name in _UNUSED:
         if f"{name}=" in url.partition("?")[2]:
             msg = f"url: {name} is an option of MemoryService; use connections="
@@ -132,7 +132,7 @@ class PgVectorStore(base.RemoteVectorStore):
         seconds = self._seconds_left()
         with database_errors():
             try:
-                with self._pools().borrowed(seconds) as connection:
+                with self._pools().borrow_connection(seconds) as connection:
                     connection.allow(seconds, each=False)
                     yield connection
             except ClosedError:
