@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from vecall.concurrency.join import run_async
 from vecall.content import turn_id
 from vecall.errors import ConfigError, needs_extra
-from vecall.ingest.parts import is_spoken, is_user
+from vecall.ingest.parts import is_spoken_role, is_user
 from vecall.item_collections import ItemLog, read_as
 from vecall.service.memory_service import MemoryService
 from vecall.tools import RunMemory, RunOwner, UnaskedFloor
@@ -145,7 +145,7 @@ class VecallContextProvider(ContextProvider):
         def turns() -> Iterator[Event]:
             for message in _without_provided(messages):
                 role, id_, text = key = _key_of(message)
-                if is_spoken(role) and text.strip():
+                if is_spoken_role(role) and text.strip():
                     known.add(key)
                     name = None if is_user(role) else message.author_name
                     turn = turn_id(str(role), id_, text)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vecall.errors import InvalidArgumentError
-from vecall.filters.rights import check_tier
+from vecall.filters.rights import check_trust_tier
 from vecall.scalars import Shown, make_exact
 from vecall.types import MemoryEntry
 
@@ -56,7 +56,7 @@ class Verdict(Shown):
             msg = "text: must be a string for redact, and None for other outcomes"
             raise InvalidArgumentError(msg)
         if self.trust is not None:
-            check_tier(self.trust, "trust")
+            check_trust_tier(self.trust, "trust")
 
 
 ALLOW = Verdict("allow")

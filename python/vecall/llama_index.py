@@ -10,7 +10,7 @@ from typing import Any
 
 from vecall import errors
 from vecall.concurrency.join import on_thread
-from vecall.ingest.parts import is_spoken, is_user
+from vecall.ingest.parts import is_spoken_role, is_user
 from vecall.item_collections import ItemCollection, embedding_of
 from vecall.prompts.render import estimate_tokens
 from vecall.service.memory_service import MemoryService
@@ -210,7 +210,7 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         by_session: dict[str | None, list[Event]] = {}
         for at, message in enumerate(messages):
             text = message.content or ""
-            if is_spoken(message.role) and text.strip():
+            if is_spoken_role(message.role) and text.strip():
                 session = message.additional_kwargs.get("session_id")
                 event = Event(text, author=message.role.value, timestamp=now + at / 1e6)
                 by_session.setdefault(session, []).append(event)

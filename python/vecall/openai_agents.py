@@ -15,7 +15,7 @@ from typing import Any
 from vecall.concurrency.join import run_async
 from vecall.content import get_field
 from vecall.errors import ConfigError, needs_extra
-from vecall.ingest.parts import is_spoken, is_user
+from vecall.ingest.parts import is_spoken_role, is_user
 from vecall.item_collections import ItemLog
 from vecall.protocols import MemoryProtocol
 from vecall.service.memory_service import MemoryService
@@ -206,7 +206,7 @@ class IngestingSession:
         turns = (
             Event(text_of(item), author=role_of(item), id=_id_of(item))
             for item in items
-            if is_spoken(role_of(item)) and text_of(item).strip()
+            if is_spoken_role(role_of(item)) and text_of(item).strip()
         )
         await self._memory.remember(None, turns, self.session_id)
 

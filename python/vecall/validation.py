@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from vecall import errors
 from vecall.clock import to_seconds
 from vecall.filters.metadata import check_conditions
-from vecall.filters.rights import TRUST_TIERS, check_tier, reaches, tiers_from
+from vecall.filters.rights import TRUST_TIERS, check_trust_tier, reaches, tiers_from
 from vecall.limits import (
     APP_WIDE,
     MOST_OFFSET,
@@ -294,7 +294,7 @@ def check_filter(
 
 def _check_floor(floor: object, trust: Names | None) -> Names | None:
     """Return the tiers of `trust`, or of all, that reach a minimum tier."""
-    lowest = check_tier(floor, "filter.min_trust")
+    lowest = check_trust_tier(floor, "filter.min_trust")
     if trust is None:
         return None if lowest == TRUST_TIERS[-1] else tiers_from(lowest)
     tiers = tuple(tier for tier in several(trust) if reaches(tier, lowest))

@@ -32,7 +32,7 @@ from vecall.lexical.statements import statement_key
 from vecall.operations.consolidation import _words_and_signs
 from vecall.prompts.render import render, without_recalled
 from vecall.server import create_app
-from vecall.summaries.providers import read_answer, turns_of
+from vecall.summaries.providers import read_summaries_of_answer, turns_of_session
 from vecall.text import label, neutral
 from vecall.tools.for_models import RecallMemory
 from vecall.tools.preload import PreloadMemory
@@ -224,8 +224,8 @@ def _reading_doors(folder: Path) -> Doors:
         CleanStream(io.StringIO()).write(text)
 
     def summarized(text: str) -> None:
-        read_answer(text)
-        turns_of({"events": [{"content": text, "author": text}]})
+        read_summaries_of_answer(text)
+        turns_of_session({"events": [{"content": text, "author": text}]})
 
     def settings(text: str) -> None:
         with_value(json.dumps({"a": text, "hooks": {}}), ["hooks", "b"], text)

@@ -21,9 +21,9 @@ from vecall._core import TextAnalyzer
 from vecall.lexical import memory_terms, query_terms, terms_of_memories
 from vecall.lexical.features import TIME_WORDS
 from vecall.lexical.languages import ELIDING_LANGUAGES, STOP_WORDS
-from vecall.lexical.latin import latin_rules
+from vecall.lexical.latin import latin_folding_rules
 from vecall.lexical.periods import OPENS
-from vecall.lexical.terms import analysed_query
+from vecall.lexical.terms import analyse_query_in_python
 
 Memory = tuple[str, str | None, float | None]
 
@@ -185,7 +185,7 @@ def test_any_letters_have_the_terms_of_the_python_analysis(text, author):
 
 def test_each_pair_of_letters_has_the_terms_of_the_python_analysis():
     """No letter's normal form depends on its neighbours."""
-    covered = sorted(latin_rules()["letters"])
+    covered = sorted(latin_folding_rules()["letters"])
     others = covered if SCALE >= 1 else covered[:: len(covered) // 12]
     check([("x".join(one + other for other in others), None, None) for one in covered])
 
@@ -208,7 +208,7 @@ def test_a_time_outside_of_the_years_is_refused_as_by_the_python_analysis(at):
 
 
 def test_most_texts_in_latin_letters_are_analysed_in_cpp():
-    analyzer = TextAnalyzer(latin_rules())
+    analyzer = TextAnalyzer(latin_folding_rules())
     left: list[str] = []
 
     def reference(text: str, author: str | None, at: float | None) -> list[int]:
@@ -251,7 +251,7 @@ def test_what_is_no_list_of_memories_is_refused(memories):
 
 @pytest.mark.parametrize("terms", [[], [1, 2], [1 << 63]])
 def test_stems_that_do_not_fit_the_words_are_refused_and_not_learned(terms):
-    analyzer = TextAnalyzer(latin_rules())
+    analyzer = TextAnalyzer(latin_folding_rules())
     memories = [("zebra", None, None)]
     with pytest.raises(InvalidArgumentError, match="terms: "):
         analyzer.memory_terms(memories, lambda *_: terms, memory_terms)
@@ -260,9 +260,9 @@ def test_stems_that_do_not_fit_the_words_are_refused_and_not_learned(terms):
     assert analyzer.memory_terms(memories, lambda *_: [5], memory_terms)[0][0] == 5
 
 
-@pytest.mark.parametrize("name", sorted(latin_rules()))
+@pytest.mark.parametrize("name", sorted(latin_folding_rules()))
 def test_tables_without_one_of_them_or_of_another_type_are_refused(name):
-    rules = latin_rules()
+    rules = latin_folding_rules()
     with pytest.raises(InvalidTypeError, match="rules: "):
         TextAnalyzer({key: value for key, value in rules.items() if key != name})
     with pytest.raises(InvalidTypeError, match="rules: "):
@@ -270,7 +270,7 @@ def test_tables_without_one_of_them_or_of_another_type_are_refused(name):
 
 
 def test_words_beyond_the_limit_are_forgotten_and_found_again():
-    analyzer = TextAnalyzer(latin_rules())
+    analyzer = TextAnalyzer(latin_folding_rules())
     empty = analyzer.nbytes
 
     digits = str.maketrans("0123456789", "bcdfghjklm")
@@ -292,14 +292,16 @@ def test_threads_that_learn_the_same_words_find_the_same_terms():
     rng = random.Random(7)
     memories = [made_memory(rng) for _ in range(300)]
     expected = [memory_terms(*memory) for memory in memories]
-    analyzer = TextAnalyzer(latin_rules())
+    analyzer = TextAnalyzer(latin_folding_rules())
     begin = threading.Barrier(4)
 
     def work(_: int) -> list[list[int]]:
         begin.wait()
-        from vecall.lexical.terms import _new_terms
+        from vecall.lexical.terms import _new_terms_of_words
 
-        terms, offsets = analyzer.memory_terms(memories, _new_terms, memory_terms)
+        terms, offsets = analyzer.memory_terms(
+            memories, _new_terms_of_words, memory_terms
+        )
         return [each.tolist() for each in np.split(terms, offsets[1:-1])]
 
     with ThreadPoolExecutor(4) as pool:
@@ -384,7 +386,7 @@ def check_queries(queries: list[str]) -> None:
     for query in queries:
         for by_period in (True, False):
             found = query_terms(query, now=1.7e9, by_period=by_period)
-            expected = analysed_query(query, 1.7e9, None, 256, by_period)
+            expected = analyse_query_in_python(query, 1.7e9, None, 256, by_period)
             assert found == expected, (ascii(query), by_period)
 
 
@@ -415,7 +417,7 @@ def test_long_queries_have_the_terms_of_the_python_analysis(size):
 
 
 def test_most_queries_in_latin_letters_are_analysed_in_cpp():
-    analyzer = TextAnalyzer(latin_rules())
+    analyzer = TextAnalyzer(latin_folding_rules())
     asked = [text for text in SENTENCES if text]
     found = [
         analyzer.query_terms(text, lambda _, words: [1] * len(words), False) is None
@@ -423,7 +425,7 @@ def test_most_queries_in_latin_letters_are_analysed_in_cpp():
     ]
     assert [place for place, is_left in enumerate(found) if is_left] == [12, 13, 14, 15]
     numbers = {"nate": 5, "live": 6}
-    assert TextAnalyzer(latin_rules()).query_terms(
+    assert TextAnalyzer(latin_folding_rules()).query_terms(
         "Where does Nate live?",
         lambda _, words: [numbers.get(word, 0) for word in words],
         True,
@@ -433,4 +435,4 @@ def test_most_queries_in_latin_letters_are_analysed_in_cpp():
 @pytest.mark.parametrize("query", [None, b"tea", 7, ["tea"]], ids=repr)
 def test_what_is_no_query_is_refused(query):
     with pytest.raises(InvalidTypeError, match="query: expected a str"):
-        TextAnalyzer(latin_rules()).query_terms(query, lambda *_: [], True)
+        TextAnalyzer(latin_folding_rules()).query_terms(query, lambda *_: [], True)

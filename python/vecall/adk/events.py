@@ -15,9 +15,9 @@ import vecall
 from vecall.clock import Time, to_iso, to_seconds
 from vecall.content import as_list, get_field
 from vecall.errors import InvalidArgumentError, InvalidTypeError
-from vecall.ingest.drafts import ids_of, parted_by_rewind, said_in
-from vecall.ingest.fields import ENTRY, EVENT, by_name
-from vecall.ingest.parts import is_user, speaker_of, unwrapped
+from vecall.ingest.drafts import content_of_event, event_ids, split_by_rewind
+from vecall.ingest.fields import ENTRY, EVENT, fields_by_vecall_name
+from vecall.ingest.parts import is_user, speaker_of_event, unwrap_langchain_message
 from vecall.text import neutral
 
 _MAX_DEPTH = 64  # stops the recursion in metadata that contains itself
@@ -112,9 +112,9 @@ def read_events(
     paced: Callable[[Iterable[object]], Iterator[object]] = iter,
 ) -> SessionContent:
     """Return a conversation as a vecall service reads it; `paced` may pause."""
-    counted, taken_back = parted_by_rewind(events, paced)
+    counted, taken_back = split_by_rewind(events, paced)
     return SessionContent(
-        [_event_or_error(event) for event in paced(counted)], ids_of(taken_back)
+        [_event_or_error(event) for event in paced(counted)], event_ids(taken_back)
     )
 
 
@@ -129,12 +129,12 @@ def to_event(event: object) -> dict[str, Any]:
     """Return an event as the mapping that a vecall service reads."""
     if event is None or isinstance(event, str | bytes | int | float | list | tuple):
         raise InvalidTypeError("events: expected events as objects or mappings")
-    event = unwrapped(event)
+    event = unwrap_langchain_message(event)
     message = event
-    event = by_name(event, EVENT, "events")
+    event = fields_by_vecall_name(event, EVENT, "events")
     fields: dict[str, Any] = {
         "partial": get_field(event, "partial"),
-        "content": said_in(event),
+        "content": content_of_event(event),
         "timestamp": _event_time(event),
     }
     for name in ("id", "author"):
@@ -143,7 +143,7 @@ def to_event(event: object) -> dict[str, Any]:
     for name in ("role", "type"):  # of a chat message; they tell who said it
         if isinstance(value := get_field(message, name), str):
             fields[name] = value
-    if speaker_of(message).program is not None:
+    if speaker_of_event(message).program is not None:
         for name in _OF_PROGRAMS:
             if (value := get_field(message, name)) is not None:
                 fields[name] = value
@@ -235,7 +235,7 @@ def to_memories(memories: object) -> list[object]:
 def _to_memory(memory: object, where: str) -> object:
     if isinstance(memory, str):
         return memory
-    memory = by_name(memory, ENTRY, where)
+    memory = fields_by_vecall_name(memory, ENTRY, where)
     fields = {name: get_field(memory, name) for name in _ENTRY_FIELDS}
     if fields["content"] is None:
         fields["content"] = get_field(memory, "text")

@@ -21,7 +21,7 @@ from google.adk.sessions.session import Session
 from vecall.adk.artifacts import ArtifactText, SavedArtifacts, text_of
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.errors import ConfigError, InvalidArgumentError
-from vecall.ingest.drafts import rewinds_to
+from vecall.ingest.drafts import rewind_target
 from vecall.limits import SessionEnd, check_count
 
 _log = logging.getLogger("vecall")
@@ -103,7 +103,7 @@ class SessionTracker:
         self, new: list[Event], events: list[Event], ingest: Ingest
     ) -> None:
         # A rewind removes earlier events, so the new events alone are not enough.
-        if ingest == "delta" and not any(map(rewinds_to, new)):
+        if ingest == "delta" and not any(map(rewind_target, new)):
             app_name, user_id, session_id = self.key
             await self.service.add_events_to_memory(
                 app_name=app_name, user_id=user_id, session_id=session_id, events=new

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vecall.content import to_valid_utf8
-from vecall.ingest.parts import is_spoken, is_user
+from vecall.ingest.parts import is_spoken_role, is_user
 from vecall.system import open_to_read
 from vecall.text import without_blocks
 
@@ -135,7 +135,7 @@ def turns_of_payload(fields: Mapping[str, Any]) -> list[Turn]:
     turns: list[Turn] = []
     said = fields.get("turns")
     for each in said if isinstance(said, list) else ():
-        if isinstance(each, dict) and is_spoken(each.get("role")):
+        if isinstance(each, dict) and is_spoken_role(each.get("role")):
             about = {**each, "cwd": fields.get("cwd")}
             text, named = _text_of(each.get("text")), str(each.get("id"))
             turns += _turns_of_entry(about, each["role"], text, "opencode", named)
@@ -182,7 +182,7 @@ def turns_of_line(line: bytes, at: int) -> LineTurns:
         return LineTurns(turns or spare, _name_or_none(session), bool(spare))
     if kind in _SAID and has_message:
         return LineTurns(_claude_code_turns(entry), _name_or_none(session))
-    if is_spoken(role) and has_message:
+    if is_spoken_role(role) and has_message:
         return LineTurns(_cursor_turns(entry, at))
     return LineTurns([], _name_or_none(session), is_known=session is not None)
 
@@ -221,7 +221,7 @@ def _codex_message_turns(
         "message",
     )
     injected = is_user(author) and text.startswith(_NOT_SAID_IN_CODEX)
-    if not is_message or injected or not is_spoken(author):
+    if not is_message or injected or not is_spoken_role(author):
         return []
     return _turns_of_entry(entry, str(author), text, "codex", at=entry.get("timestamp"))
 

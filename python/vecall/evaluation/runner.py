@@ -25,7 +25,7 @@ from vecall.errors import ConfigError
 from vecall.evaluation import metrics
 from vecall.evaluation.datasets import Conversation, Question
 from vecall.index.embedding import embedded_text
-from vecall.lexical.features import message_of
+from vecall.lexical.features import query_message
 from vecall.prompts.render import estimate_tokens
 from vecall.ranking.calibration import Calibration, Signals, Weights, fit
 from vecall.ranking.options import CONTEXT, COSINE_ALONE, FACTORS, Ranking
@@ -660,7 +660,7 @@ def fitted(
     too few hits remain. `messages` is what a search adds to the log-odds for queries
     that tell more than they ask.
     """
-    added = [messages * bool(message_of(each.question.text)) for each in results]
+    added = [messages * bool(query_message(each.question.text)) for each in results]
     pairs = list(zip(results, added, strict=True))
     weights = _fit_weights(pairs, vectors)
     confidences: list[float] = []

@@ -23,7 +23,7 @@ from vecall.importing.sources import (
     mapping_of,
     seconds_of,
 )
-from vecall.ingest.parts import is_instruction, unwrapped
+from vecall.ingest.parts import is_instruction_role, unwrap_langchain_message
 from vecall.store import ForeignFile, make_memory_id
 
 _ROW = 200  # bytes of the fields of a turn besides its text, about
@@ -209,7 +209,7 @@ def _chatgpt_message(
     kind = content.get("content_type")
     parts = content.get("parts")
     reason = ""
-    if metadata.get(_HIDDEN) or is_instruction(author.get("role")):
+    if metadata.get(_HIDDEN) or is_instruction_role(author.get("role")):
         reason = "hidden"
     elif kind not in ("text", "multimodal_text") or not isinstance(parts, list):
         reason = str(kind)  # thoughts, code, results of tools
@@ -344,7 +344,7 @@ def _langchain_message(
     event: str = "",
 ) -> Record:
     """Return the turn of a message of LangChain's, of which it may be an envelope."""
-    message = unwrapped(value)
+    message = unwrap_langchain_message(value)
     if not isinstance(message.get("type"), str):
         expected(place, 'a message of LangChain with a "type"')
     content = message.get("content")

@@ -30,7 +30,7 @@ from vecall.importing.sources import (
 )
 from vecall.ingest.drafts import EPISODE
 from vecall.ingest.fields import ENTRY
-from vecall.ingest.passages import split
+from vecall.ingest.passages import split_into_passages
 from vecall.limits import Owner
 from vecall.service.memory_service import MemoryService
 from vecall.store import make_memory_id
@@ -190,7 +190,7 @@ def _passages(
 ) -> Iterator[Record]:
     """Yield the passages of a block that begins at a character of the document."""
     at = 0
-    for passage in split(block, PASSAGE_BYTES):
+    for passage in split_into_passages(block, PASSAGE_BYTES):
         at = block.index(passage, at)
         begin = start + at
         at += len(passage)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from vecall.content import turn_id
 from vecall.errors import needs_extra
-from vecall.ingest.drafts import memory_ids
+from vecall.ingest.drafts import memory_ids_of
 from vecall.service.memory_service import MemoryService
 from vecall.tools import RunMemory, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
@@ -117,7 +117,7 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
         if self._preload and at >= 0:
             said = [each for each in messages if isinstance(each, _SAID)]
             turns = map(_message_as_turn, said[-MOST_IDS:])
-            present = memory_ids(turns, _thread_of(request.runtime))
+            present = memory_ids_of(turns, _thread_of(request.runtime))
             others = Filter(not_id=present) if present else None
             text = messages[at].content
             block = await self._run.block(request.runtime, text, others)

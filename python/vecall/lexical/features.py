@@ -18,15 +18,15 @@ from vecall.text import lazy_pattern, normalise, sentences
 _WHOLE = (1 << 63) - 1  # the highest bit is `stems.PART`
 
 
-def mark(name: str) -> int:
+def mark_hash(name: str) -> int:
     """Return the 63-bit hash of a mark; the hash function is not that of words."""
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, person=b"m")
     return int.from_bytes(digest.digest(), "little") & _WHOLE or 1
 
 
-QUESTION = mark("question")
-TIME = mark("time")
-DATED = mark("dated")
+QUESTION = mark_hash("question")
+TIME = mark_hash("time")
+DATED = mark_hash("dated")
 
 CLOSING = (
     "\"'\u2018-\u201f\u00ab\u00bb\u2039\u203a\u300d\u300f)\\]\u3002.!\u2026\\s"
@@ -180,12 +180,12 @@ def text_marks(
         and _ASKS.search(text)
     ):
         found.append(QUESTION)
-    if _tells_time(folded, words):
+    if _text_tells_time(folded, words):
         found.append(TIME)
     return found
 
 
-def _tells_time(folded: str, words: Sequence[str]) -> bool:
+def _text_tells_time(folded: str, words: Sequence[str]) -> bool:
     if not TIME_WORDS.isdisjoint(words):
         return True
     if _DIGIT.search(folded) and _TIME_NUMBERS.search(folded):
@@ -195,14 +195,14 @@ def _tells_time(folded: str, words: Sequence[str]) -> bool:
     return _TIME_ELSEWHERE.search(folded) is not None
 
 
-def asks_time(folded: str) -> bool:
+def query_asks_time(folded: str) -> bool:
     """Return whether a normalised query asks for a time."""
     if _ASKS_TIME.match(folded):
         return True
     return not folded.isascii() and _ASKS_TIME_EAST.search(folded) is not None
 
 
-def message_of(query: str) -> Literal["", "statement", "message"]:
+def query_message(query: str) -> Literal["", "statement", "message"]:
     """Return what kind of message a query is, if it tells more than it asks; else "".
 
     A statement is one or two sentences of eight words or more that tell something: it
@@ -220,7 +220,7 @@ def message_of(query: str) -> Literal["", "statement", "message"]:
     return "message" if may_be and len(sentences(query)) > _MOST_SENTENCES else ""
 
 
-def asks_list(text: str) -> bool:
+def query_asks_list(text: str) -> bool:
     """Return whether a query asks for all that there is of something."""
     folded = normalise(text)
     if _ASKS_LIST.search(folded):
@@ -230,4 +230,4 @@ def asks_list(text: str) -> bool:
 
 def author_mark(stem: str) -> int:
     """Return the mark of the authors whose names contain this stem."""
-    return mark(f"author {stem}")
+    return mark_hash(f"author {stem}")

@@ -19,7 +19,7 @@ _ELSEWHERE = lazy_pattern(
 _CLOSING = lazy_pattern(rf"[{features.CLOSING}]")
 
 
-def _covered() -> dict[str, str]:
+def _covered_latin_letters() -> dict[str, str]:
     """Return the normal forms of the letters whose forms need no other letter."""
     forms = {letter: normalise(letter) for letter in map(chr, _LETTERS)}
     return {
@@ -30,9 +30,9 @@ def _covered() -> dict[str, str]:
     }
 
 
-def latin_rules() -> dict[str, Any]:
+def latin_folding_rules() -> dict[str, Any]:
     """Return the tables, as `vecall._core.TextAnalyzer` takes them."""
-    forms = _covered()
+    forms = _covered_latin_letters()
     letters = "".join(forms)
     number_of = list(languages.STOP_WORDS).index
     return {

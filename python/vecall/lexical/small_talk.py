@@ -54,7 +54,7 @@ class Asking(NamedTuple):
 def asking(text: str) -> Asking:
     """Return what a message asks of a memory."""
     read = text[:_READ]
-    talk, operations, units, mine, somebody, *more, stopped = _word_lists()
+    talk, operations, units, mine, somebody, *more, stopped = _small_talk_words()
     unasked, questions, parting = more
     said = list(map(_bare, words(read)))
     asks = _ASKS.search(read) is not None
@@ -85,7 +85,7 @@ def _bare(word: str) -> str:
 
 
 @lru_cache(1)
-def _word_lists() -> tuple[frozenset[str], ...]:
+def _small_talk_words() -> tuple[frozenset[str], ...]:
     text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
     said, *lists, names = [
         frozenset(map(_bare, words(part.partition("]")[2])))

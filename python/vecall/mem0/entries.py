@@ -16,7 +16,7 @@ from typing import Any
 from vecall.clock import DAY_S, to_iso, to_seconds, utc_seconds
 from vecall.content import text_parts
 from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
-from vecall.ingest.parts import speaker_of
+from vecall.ingest.parts import speaker_of_event
 from vecall.types import Filter, MemoryEntry, Revision
 
 # Owners of memories, and ids that hold the owner.
@@ -149,7 +149,7 @@ def messages_of(given: object) -> list[Message]:
             continue
         content, actor = each.get("content"), each.get("name")
         text = content if isinstance(content, str) else "\n".join(text_parts(content))
-        if text.strip() and speaker_of(each).program is None:
+        if text.strip() and speaker_of_event(each).program is None:
             said_by = actor if isinstance(actor, str) else None
             messages.append(Message(role, text, said_by))
     if invalid:

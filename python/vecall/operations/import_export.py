@@ -73,23 +73,23 @@ def export_lines(
     opened = _open_new_file(target) if isinstance(target, Path) else nullcontext(target)
     count = 0
     with opened as file, storage.read() as reads:
-        _write_line(file, reads.export_header(vectors))
+        _write_export_line(file, reads.export_header(vectors))
         model = reads.active_model() if vectors else None
         number = None if model is None else model.id
         for part, in_app, of_user, made in reads.export_partitions(app, user):
             header = {"app": in_app, "user": of_user, "created_at": made}
-            _write_line(file, {"part": header})
+            _write_export_line(file, {"part": header})
             lines = reads.export_lines(part, number)
             shown = lines if quarantined else store.free_lines(lines)
             for kind, values in in_slices(shown, gives_way=True):
-                _write_line(file, {kind: values})
+                _write_export_line(file, {kind: values})
                 count += kind == "mem"
             for values in in_slices(reads.export_items(part, vectors), gives_way=True):
-                _write_line(file, {"item": values})
+                _write_export_line(file, {"item": values})
     return count
 
 
-def _write_line(file: LineTarget, line: dict[str, Any]) -> None:
+def _write_export_line(file: LineTarget, line: dict[str, Any]) -> None:
     # A stream may be a terminal or use another encoding than UTF-8.
     is_stream = getattr(file, "encoding", None) != "utf-8"
     text = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
@@ -137,10 +137,10 @@ class ImportReviewer:
         """
         if self._owner != (app, user):
             self._owner, self._refused = (app, user), set()
-        drafts = [_line_draft(kind, values) for kind, values in lines]
+        drafts = [_draft_of_line(kind, values) for kind, values in lines]
         present = [draft for draft in drafts if draft is not None]
         scope = "shared" if app == SHARED_APP else "app" if user == APP_WIDE else "user"
-        work = self._gate.review_each((app, user), present, scope)
+        work = self._gate.review_each_draft((app, user), present, scope)
         verdicts = iter(self._context.run(run_sync, work))
         passed: list[tuple[str, dict[str, Any]]] = []
         for (kind, values), draft in zip(lines, drafts, strict=True):
@@ -163,7 +163,7 @@ class ImportReviewer:
         ]
 
 
-def _line_draft(kind: str, values: dict[str, Any]) -> Draft | None:
+def _draft_of_line(kind: str, values: dict[str, Any]) -> Draft | None:
     """Return the draft of a line; None for a line without text."""
     if kind == "mem":
         fields: dict[str, Any] = {name: values.get(name) for name in _SAME}
@@ -297,7 +297,7 @@ def import_lines(
             model = _adopt_or_match_model(storage, export_model)
         count = 0
         waiting: deque[Future[store.Change]] = deque()
-        for job in _import_jobs(lines, reader, model, how):
+        for job in _jobs_of_import_lines(lines, reader, model, how):
             if gate is not None:
                 try:
                     job.lines = gate.review(job.app, job.user, job.lines)
@@ -370,7 +370,7 @@ class _Lines:
             raise type(error)(f"line {self._number}: {error}") from None
 
 
-def _import_jobs(
+def _jobs_of_import_lines(
     lines: _Lines, reader: LineReader, model: int | None, how: ImportOptions
 ) -> Iterator[store.ImportLines]:
     part: dict[str, Any] | None = None

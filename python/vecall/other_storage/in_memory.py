@@ -21,7 +21,7 @@ from vecall.errors import ConfigError
 from vecall.filters.metadata import EVERY
 from vecall.index.embedding import EmbeddingQueue
 from vecall.lexical.tokenizer import has_word
-from vecall.operations.options import checked_group
+from vecall.operations.options import checked_option_group
 from vecall.operations.searches import SearchArguments
 from vecall.operations.writes import Writes
 from vecall.ranking.options import COSINE_ALONE, Ranking
@@ -126,7 +126,7 @@ class _MatchingRecall(searcher.Searcher):
                     "vectors": 0.0,
                     "vector_scale": 1.0,
                 }
-            memory = searcher.entry_from_row(
+            memory = searcher.entry_of_row(
                 row, now, score, math.nan, confidence, signals
             )
             memory = self._scoring.rescore(memory, request.query)
@@ -233,7 +233,7 @@ class InMemoryMemoryService(_InMemoryService):
         unused: object = embedder
         if unused is not None:
             raise ConfigError(f"embedder: {_ONLY_MATCHES}")
-        chosen = checked_group(search, searcher.SearchOptions, "search")
+        chosen = checked_option_group(search, searcher.SearchOptions, "search")
         for name in ("ranking", "calibration", "authors"):
             if getattr(chosen, name) is not None:
                 raise ConfigError(f"search.{name}: {_ONLY_MATCHES}")
@@ -272,7 +272,7 @@ class VectorMemoryService(_InMemoryService):
         """Create an empty service."""
         if embedder is None:
             raise ConfigError("embedder: VectorMemoryService needs one")
-        chosen = checked_group(search, searcher.SearchOptions, "search")
+        chosen = checked_option_group(search, searcher.SearchOptions, "search")
         if chosen.ranking is None:
             cosine = Ranking(fusion="vectors", weights=COSINE_ALONE)
             chosen = replace(chosen, ranking=cosine)

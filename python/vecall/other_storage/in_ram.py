@@ -14,7 +14,7 @@ from typing import Any
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import InvalidArgumentError, LimitExceededError, NotFoundError
-from vecall.ingest.drafts import SessionHead, turns_of
+from vecall.ingest.drafts import SessionHead, drafts_of_turns
 from vecall.ingest.fields import CallMetadata
 from vecall.limits import Inactivity, Limits, MessageCount, Trigger
 from vecall.operations.session_triggers import (
@@ -231,7 +231,7 @@ def session_content(
     some: list[object] = []
 
     def read() -> None:
-        drafts = turns_of(some, head.id, scope, limits, in_slices).drafts
+        drafts = drafts_of_turns(some, head.id, scope, limits, in_slices).drafts
         content.update({draft.id: draft for draft in drafts})
         some.clear()
 

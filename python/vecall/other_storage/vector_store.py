@@ -25,15 +25,15 @@ from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.index.embedding import EmbeddingQueue
 from vecall.ingest.fields import GivenMetadata
-from vecall.ingest.parts import checked_include
+from vecall.ingest.parts import checked_included_parts
 from vecall.limits import Inactivity, Limits, MessageCount, Trigger, checked_trigger
 from vecall.operations.options import (
     StorageOptions,
     WritePolicy,
-    checked_only,
     checked_seconds,
     checked_summarizer,
-    known_options,
+    only_known_options,
+    refuse_unknown_options,
 )
 from vecall.operations.searches import SearchArguments
 from vecall.other_storage._vector_store_sync import (
@@ -123,7 +123,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
     _memory: VectorStoreMemory
     _admin: VectorStoreAdmin
 
-    @known_options
+    @refuse_unknown_options
     def __init__(
         self,
         store: VectorStore,
@@ -148,11 +148,11 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         when = checked_trigger(trigger)
         provider = checked_summarizer(summarizer)
         time_to_live = checked_seconds(ttl, "ttl")
-        floor = checked_only(search, SearchOptions, "search", {"min_similarity"})
-        storage_options = checked_only(
+        floor = only_known_options(search, SearchOptions, "search", {"min_similarity"})
+        storage_options = only_known_options(
             storage, StorageOptions, "storage", {"clock", "maintenance_interval"}
         )
-        policy = checked_only(writes, WritePolicy, "writes", {"include"})
+        policy = only_known_options(writes, WritePolicy, "writes", {"include"})
         interval = checked_seconds(storage_options.maintenance_interval, "storage")
         if time_to_live is not None:
             needed_method(store, "delete", "ttl")
@@ -163,7 +163,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
             top_k=top_k,
             min_similarity=floor.min_similarity,
             ttl=time_to_live,
-            include=checked_include(policy.include),
+            include=checked_included_parts(policy.include),
             trigger=when,
             summarizer=provider,
         )

@@ -30,14 +30,14 @@ from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.ingest.drafts import (
     Parted,
     Written,
-    aligned,
+    align_ids_with_items,
+    drafts_of_turns,
     entry_drafts,
-    events_of,
-    memory_ids,
-    parted_by_rewind,
-    require_some,
-    session_head,
-    turns_of,
+    events_or_messages,
+    memory_ids_of,
+    parse_session_head,
+    require_some_draft,
+    split_by_rewind,
 )
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.passages import each_draft
@@ -47,10 +47,10 @@ from vecall.limits import Compaction, Limits, Trigger
 from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import (
     SummarizerCalls,
-    covered_before,
     first_compaction,
+    turns_summarized_before,
 )
-from vecall.operations.stored_memories import Match, chosen_ids, near_best
+from vecall.operations.stored_memories import Match, chosen_proposal_ids, find_near_best
 from vecall.other_storage.in_ram import (
     ForgetProposals,
     Proposal,
@@ -61,7 +61,7 @@ from vecall.other_storage.in_ram import (
 )
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import Ranking
-from vecall.search.searcher import checked_query_vector, entry_from_row
+from vecall.search.searcher import checked_query_vector, entry_of_row
 from vecall.store import (
     LASTS_S,
     BufferedTurn,
@@ -114,7 +114,7 @@ def from_hit(
         expires_at=known.get("expires_at"),
         **values,
     )
-    return entry_from_row(row, now, hit.score, hit.score, confidence)
+    return entry_of_row(row, now, hit.score, hit.score, confidence)
 
 
 def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
@@ -283,7 +283,7 @@ class VectorStoreMemory:
         """Store the summaries of a session, or its turns without a summarizer."""
         if self.summarizer is not None or isinstance(self.trigger, Compaction):
             return types.AddedIds(await self.end_session(session, None, None, None))
-        head = session_head(session, self.limits)
+        head = parse_session_head(session, self.limits)
         self._check_owner(head.app, head.user)
         scope = CallMetadata({}, app=head.app, user=head.user)
         return await self._add_turns(head.events, head.id, scope)
@@ -302,7 +302,7 @@ class VectorStoreMemory:
         if session_id is not None:
             validation.check_name(session_id, "session_id", self.limits)
         scope = call_metadata(metadata, app, user)
-        turns: list[Any] = as_list(events_of(events, messages), "events")
+        turns: list[Any] = as_list(events_or_messages(events, messages), "events")
         return await self._add_turns(turns, session_id, scope)
 
     async def _add_turns(
@@ -312,13 +312,13 @@ class VectorStoreMemory:
         app, user = str(scope.app), str(scope.user)
         scope = scope._replace(include=self._include)
         turns = await self._read(
-            turns_of, events, session_id, scope, self.limits, in_slices
+            drafts_of_turns, events, session_id, scope, self.limits, in_slices
         )
-        require_some(turns.given)
+        require_some_draft(turns.given)
         self._check_ttl(turns.drafts)
         await self._take_back(app, user, turns.taken_back)
         ids = await self._add_drafts(app, user, turns.drafts)
-        return aligned(turns.given, Written(ids, {}))
+        return align_ids_with_items(turns.given, Written(ids, {}))
 
     async def add_entries(
         self, app: str, user: str, memories: object, metadata: GivenMetadata
@@ -329,7 +329,7 @@ class VectorStoreMemory:
         scope = call_metadata(metadata, app, user)
         given = await self._read(entry_drafts, entries, scope, self.limits)
         ids = await self._add_drafts(app, user, each_draft(given))
-        return aligned(given, Written(ids, {}))
+        return align_ids_with_items(given, Written(ids, {}))
 
     async def _add_drafts(
         self, app: str, user: str, drafts: Sequence[Draft]
@@ -529,7 +529,7 @@ class VectorStoreMemory:
         count = validation.check_top_k(top_k, self.limits)
         scope = VectorStoreFilter(app_name=app, user_id=user)
         found = await self._nearest(scope, query, max(count, _SAMPLE))
-        near = near_best(matches(query, found))
+        near = find_near_best(matches(query, found))
         meant = [each for each, is_near in zip(found, near, strict=True) if is_near]
         del meant[count:]
         now = self._expiry_clock.now()
@@ -544,7 +544,7 @@ class VectorStoreMemory:
         """Delete some or all proposed memories; return the number deleted."""
         self._check_owner(app, user)
         validation.check_name(token, "token", self.limits)
-        chosen = chosen_ids(ids, self.limits)
+        chosen = chosen_proposal_ids(ids, self.limits)
         now = self._expiry_clock.now()
         proposal = self._proposals.take((app, user), token, chosen, now)
         meant = list(proposal.shown) if chosen is None else chosen
@@ -609,12 +609,12 @@ class VectorStoreMemory:
         self, session: object, due_by: Trigger | None
     ) -> DueSession:
         """Buffer the new turns of a session. Most calls have none."""
-        head = session_head(session, self.limits)
+        head = parse_session_head(session, self.limits)
         app, user = head.app, head.user
         self._check_owner(app, user)
         due = DueSession(app, user, head.id)
-        parted: Parted = await self._read(parted_by_rewind, head.events, in_slices)
-        taken_back = memory_ids(parted.taken_back, head.id)
+        parted: Parted = await self._read(split_by_rewind, head.events, in_slices)
+        taken_back = memory_ids_of(parted.taken_back, head.id)
         content: SessionContent = await self._read(
             session_content, parted.counted, head, self.limits, self._include
         )
@@ -627,7 +627,7 @@ class VectorStoreMemory:
         self._check_ttl([each for each in new.values() if isinstance(each, Draft)])
         late = set()
         if isinstance(self.trigger, Compaction):
-            late = covered_before(content, known)
+            late = turns_summarized_before(content, known)
         turns = {
             id_: None if id_ in late else buffered_event(each)
             for id_, each in new.items()

@@ -72,7 +72,7 @@ def stamped(token: Token, body: dict[str, Any]) -> dict[str, Any]:
 def _stamped_item(claims: Claims, item: Any) -> Any:
     if isinstance(item, InvalidArgumentError):
         return item  # an item that is left out
-    return claims.stamped({"content": item} if isinstance(item, str) else item)
+    return claims.stamp_memory({"content": item} if isinstance(item, str) else item)
 
 
 # Returns memories as JSON, in responses of limited size.
@@ -447,7 +447,7 @@ def _added_ids_response(ids: AddedIds, status: int) -> Response:
 
 async def update_memory(call: RequestContext) -> Response:
     """Correct one memory; its former text stays in its history."""
-    call.by.claims.check_names(call.body)
+    call.by.claims.check_claimed_names(call.body)
     return await write_memory(call, await call.ask(max_trust=call.by.ceiling))
 
 

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
 from vecall.errors import InvalidArgumentError
-from vecall.ingest.parts import speaker_of, unwrapped
+from vecall.ingest.parts import speaker_of_event, unwrap_langchain_message
 from vecall.limits import HttpLimits
 from vecall.scalars import is_field_name
 from vecall.server.limits import Places, RateLimiter
@@ -190,11 +190,11 @@ class Validator:
             self._check_fields(value, schema, where)
 
     def _checked_turn(self, item: object, schema: Schema, where: str) -> object:
-        turn = unwrapped(item)
+        turn = unwrap_langchain_message(item)
         try:
             self.check(turn, schema, where)
         except HttpError as error:
-            if speaker_of(turn).program is None:
+            if speaker_of_event(turn).program is None:
                 return InvalidArgumentError(error.message)
         return turn
 

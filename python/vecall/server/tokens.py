@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 from vecall import system
 from vecall.errors import ConfigError, InvalidArgumentError, StorageError
-from vecall.filters.rights import Claims, Rights, check_tier
+from vecall.filters.rights import Claims, Rights, check_trust_tier
 from vecall.limits import Limits
 from vecall.validation import check_name
 
@@ -90,9 +90,9 @@ class Token:
                 if name is not None:
                     check_name(name, "token", Limits())
             if self.trust is not None:
-                check_tier(self.trust, "token.trust")
+                check_trust_tier(self.trust, "token.trust")
             if self.min_trust is not None:
-                check_tier(self.min_trust, "token.min_trust")
+                check_trust_tier(self.min_trust, "token.min_trust")
         except InvalidArgumentError as error:
             raise ConfigError(str(error)) from None
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from vecall.content import as_list
 from vecall.errors import InvalidArgumentError, NotFoundError, WriteRejectedError
-from vecall.filters.rights import Rights, may_correct
-from vecall.lexical.features import asks_list
+from vecall.filters.rights import Rights, may_correct_tier
+from vecall.lexical.features import query_asks_list
 from vecall.protocols import MemoryProtocol
 from vecall.tools import base, output
 from vecall.types import Filter, FilterLike, MemoryEntry
@@ -87,7 +87,7 @@ class SearchTool(base.MemoryTool):
         """Return up to `most` memories; of a list, up to `widest` half as good."""
         known = self._turns.already_recalled((self.app_name, self.user_id), turn)
         query = check_query(query)
-        is_list = widest is not None and asks_list(query)
+        is_list = widest is not None and query_asks_list(query)
         asked = max(most, _MOST_OF_LIST) if is_list else most
         found, is_by_words = await base.search_with_fallback(
             memory,
@@ -577,7 +577,7 @@ class Remember(WritingTool):
             except NotFoundError:
                 msg = "supersedes: this user has no such memory"
                 raise InvalidArgumentError(msg) from None
-            if not may_correct(known.trust, self._trust):
+            if not may_correct_tier(known.trust, self._trust):
                 return False
         return True
 
@@ -588,7 +588,7 @@ class Remember(WritingTool):
         offered = [
             each
             for each in (found[0] if found else ())
-            if may_correct(each.memory.trust, self._trust)
+            if may_correct_tier(each.memory.trust, self._trust)
         ]
         memories, _ = await output.show_memories(
             [each.memory for each in offered], "", self._look
@@ -643,7 +643,7 @@ class UpdateMemory(WritingTool):
             changes["importance"] = given["importance"]
         try:
             known = await memory.get_memory(**which)
-            if not may_correct(known.trust, self._trust):
+            if not may_correct_tier(known.trust, self._trust):
                 return {**self._without_memory}
             await memory.update_memory(**which, **changes)
         except NotFoundError:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 from vecall import types
 from vecall.content import text_parts
 from vecall.errors import ConfigError
-from vecall.ingest.parts import is_instruction
+from vecall.ingest.parts import is_instruction_role
 from vecall.lexical.small_talk import asking
 from vecall.limits import UNASKED_RELEVANCE
 from vecall.prompts.render import counter, render
@@ -239,7 +239,7 @@ class PreloadMemory(base.MemoryTool):
         if self.placement == "user":
             return [*given, {"role": "user", "content": block}]
         for at, message in enumerate(given):
-            if is_instruction(message.get("role")):
+            if is_instruction_role(message.get("role")):
                 content = message.get("content")
                 if isinstance(content, list):
                     content = [*content, {"type": "text", "text": block}]

@@ -22,7 +22,7 @@ from vecall import errors
 from vecall.clock import Time, to_micros, to_seconds
 from vecall.concurrency.executor import Pool as ThreadPool
 from vecall.embedders.base import MAX_DIMENSIONS, PerProcess
-from vecall.filters.metadata import asks_times, is_left_out, passes
+from vecall.filters.metadata import asks_times, filter_leaves_out, passes
 from vecall.limits import Limits
 from vecall.scalars import exact
 from vecall.types import Filter
@@ -324,7 +324,7 @@ def meets(metadata: Mapping[str, Any], where: Filter) -> bool:
         except (TypeError, ValueError, RecursionError):  # not a row of a memory
             custom = None
     session = metadata.get("session_id")
-    return not is_left_out("", session, where) and passes(
+    return not filter_leaves_out("", session, where) and passes(
         labels, custom if isinstance(custom, dict) else {}, where
     )
 

@@ -13,7 +13,7 @@ from vecall.concurrency.time_slices import Slices, in_slices
 from vecall.errors import LimitExceededError
 from vecall.filters.rights import FULL, Rights
 from vecall.limits import Eviction
-from vecall.ranking.options import DAY, DEFAULT_PRIOR, weight_of
+from vecall.ranking.options import DAY, DEFAULT_PRIOR, importance_weight
 from vecall.store.queries.partition_reads import END, TIME, load_rows
 from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
 from vecall.store.transaction import select_in, visible
@@ -60,7 +60,7 @@ class _Lightest:
             alike = prior, uses, (now - time) // DAY
             weight = weights.get(alike)
             if weight is None:
-                weight = weight_of(prior, uses, now - time)
+                weight = importance_weight(prior, uses, now - time)
                 if len(weights) < _KNOWN:
                     weights[alike] = weight
             if weight < bound:
@@ -99,7 +99,7 @@ class _Lightest:
 
     def _is_light(self, prior: float, days: int) -> bool:
         """Whether a memory that was never used weighs less than the collected rows."""
-        return weight_of(prior, None, (days + 0.5) * DAY) < self._bound
+        return importance_weight(prior, None, (days + 0.5) * DAY) < self._bound
 
     def rows(self) -> list[int]:
         """Return their numbers, the lightest first."""
