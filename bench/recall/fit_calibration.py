@@ -302,7 +302,7 @@ def rows_of(
                 f"{len(right):,}",
                 *_judged(said, right),
                 *_judged(without, right),
-                f"{metrics.constant_brier(right):.3f}",
+                f"{metrics.constant_brier_score(right):.3f}",
             ]
         )
     return weights, rows
@@ -310,7 +310,7 @@ def rows_of(
 
 def _judged(said: Sequence[float], right: Sequence[int]) -> list[str]:
     ece = metrics.expected_calibration_error(said, right)
-    return [f"{ece:.3f}", f"{metrics.brier(said, right):.3f}"]
+    return [f"{ece:.3f}", f"{metrics.brier_score(said, right):.3f}"]
 
 
 def main() -> None:

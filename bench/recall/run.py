@@ -40,9 +40,9 @@ from vecall.evaluation.runner import (
     Mode,
     QuestionResult,
     calibration_figures,
-    chosen_modes,
+    choose_eval_modes,
+    evidence_figures,
     ingested,
-    measured,
     own_questions,
     silence_figures,
     strangers,
@@ -151,7 +151,7 @@ def _confidence(own: list[QuestionResult], strange: list[QuestionResult]) -> Any
 
 def shares_of(answers: Sequence[QuestionResult]) -> Shares:
     """Return each share of the questions that have an answer."""
-    found = measured(answers)
+    found = evidence_figures(answers)
     return {
         share: [round(one.shares[i], 4) for one in found]
         for i, share in enumerate(SHARES)
@@ -265,7 +265,7 @@ def main() -> int:
     parser.add_argument("--save", type=Path, help="write every question's shares")
     parser.add_argument("--against", type=Path, help="compare with a saved run")
     options = parser.parse_args()
-    modes = chosen_modes(options.modes)
+    modes = choose_eval_modes(options.modes)
     wanted = None if options.sets is None else options.sets.split(",")
     sets = list(all_sets(locomo=options.locomo, beam=options.beam, more=options.more))
     maps: Maps = {}

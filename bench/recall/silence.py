@@ -27,7 +27,7 @@ from vecall.evaluation.runner import (
     APP,
     TOP_K,
     Mode,
-    chosen_modes,
+    choose_eval_modes,
     evidence_id,
     ingested,
 )
@@ -148,7 +148,7 @@ def main() -> None:
     for one in sets:
         if one.reading or (wanted is not None and one.name not in wanted):
             continue
-        for mode in chosen_modes(options.modes):
+        for mode in choose_eval_modes(options.modes):
             row, sorts = rows_of(one, mode, turns)
             rows.append(row)
             print("  ".join(row), file=sys.stderr)

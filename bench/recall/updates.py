@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from vecall import MemoryEntry, MemoryService
 from vecall.cli.console import table
-from vecall.evaluation.runner import Mode, chosen_modes
+from vecall.evaluation.runner import Mode, choose_eval_modes
 from vecall.lexical.statements import PROPOSED, likeness
 from vecall.tools import RecallMemory
 
@@ -202,7 +202,7 @@ def main() -> None:
     parser = arguments.parser(__doc__)
     parser.add_argument("--modes", default="lexical,local")
     modes = [
-        mode for mode in chosen_modes(parser.parse_args().modes) if mode.is_default
+        mode for mode in choose_eval_modes(parser.parse_args().modes) if mode.is_default
     ]
     pairs = read_pairs()
     labelled = [row for mode in modes for row in of_labels(mode, pairs)]

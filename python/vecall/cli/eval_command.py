@@ -267,7 +267,7 @@ command = cli.Commands()
     a list of ids, empty for an unanswerable question.""")
 def _run_eval(options: argparse.Namespace) -> int:
     _check_outputs(options)
-    modes = runner.chosen_modes(options.modes)
+    modes = runner.choose_eval_modes(options.modes)
     calibration = Calibration.shipped()
     if options.calibration is not None:
         calibration = Calibration.load(options.calibration)
@@ -297,9 +297,9 @@ def _run_eval(options: argparse.Namespace) -> int:
         **mapped,
     }
     if options.plot is not None:
-        from vecall.evaluation.metrics import draw
+        from vecall.evaluation.metrics import draw_eval_plot
 
-        _write_output(options.plot, lambda path: draw(document, path))
+        _write_output(options.plot, lambda path: draw_eval_plot(document, path))
     if options.json:
         print_json(document)
     else:
@@ -325,10 +325,10 @@ def evaluate(
                     continue
                 own = _search_all(subject, mode, runner.own_questions(conversations))
                 figures = results[mode.name] = {
-                    **runner.recall_figures(runner.measured(own)),
+                    **runner.recall_figures(runner.evidence_figures(own)),
                     "tokens": mean([answer.tokens for answer in own]),
                     **runner.time_figures([answer.seconds for answer in own]),
-                    "turns": runner.turns_of(conversations),
+                    "turns": runner.count_dataset_turns(conversations),
                     "ingest_s": subject.ingest_s,
                     "model_id": subject.model_id,
                     "query_embedding": {"queries": len(subject.queries)}
@@ -343,7 +343,7 @@ def evaluate(
                 if ablation:
                     figures["ablation"] = _ablation_rows(subject, mode, own)
                 if calibrate:
-                    weights, figures["fitted"] = runner.fitted(
+                    weights, figures["fitted"] = runner.fit_calibration(
                         own + strange,
                         vectors=embedder is not None,
                         messages=calibration.messages,
@@ -382,9 +382,9 @@ def _ablation_rows(
     subject: runner.SystemUnderTest, mode: Mode, own: Sequence[QuestionResult]
 ) -> list[dict[str, Any]]:
     """Search for every answerable question under every setting."""
-    rows = runner.settings(vectors=subject.model_id is not None)
+    rows = runner.ablation_settings(vectors=subject.model_id is not None)
     answerable = [(each.user, each.question) for each in own if each.question.evidence]
-    default = runner.measured(own)
+    default = runner.evidence_figures(own)
     total = (len(rows) - 1) * len(answerable)
     progress = Progress(f"{mode.name}: ablation", total)
     figures = []
@@ -393,7 +393,7 @@ def _ablation_rows(
         if setting is not runner.DEFAULT:
             other = mode._replace(ranking=setting.ranking)
             results = subject.run(answerable, other, progress, fully=False)
-            found = runner.measured(results)
+            found = runner.evidence_figures(results)
         figures.append(runner.ablation_figures(setting.name, found, default))
     return figures
 
@@ -404,8 +404,8 @@ def _fit_map(
     embedders = [mode.embedder for mode in modes if mode.embedder is not None]
     if not embedders:
         raise ConfigError("--fit-map: --modes names no embedder")
-    examples = runner.examples_of(conversations, embedders[0])
-    query_map, figures = runner.fitted_map(examples)
+    examples = runner.query_map_examples(conversations, embedders[0])
+    query_map, figures = runner.fit_and_measure_map(examples)
     _write_output(path, query_map.save)
     return {"model_id": embedders[0].model_id, **figures}
 
@@ -420,7 +420,7 @@ def _read_conversations(options: argparse.Namespace) -> list[Conversation]:
     if options.conversations is not None:
         conversations = datasets.chosen(conversations, options.conversations)
     if options.lenient:
-        conversations = list(map(datasets.with_other_half, conversations))
+        conversations = list(map(datasets.accept_both_halves, conversations))
     return conversations
 
 
@@ -429,7 +429,7 @@ def _conversation_counts(conversations: Sequence[Conversation]) -> dict[str, Any
     answerable = sum(bool(question.evidence) for question in questions)
     return {
         "conversations": len(conversations),
-        "turns": runner.turns_of(conversations),
+        "turns": runner.count_dataset_turns(conversations),
         "questions": answerable,
         "unanswerable": len(questions) - answerable,
         "strangers": len(runner.strangers(conversations)),

@@ -438,7 +438,7 @@ def _open_sources(
     options: argparse.Namespace, tally: Tally
 ) -> Iterator[Iterator[Source]]:
     """Open the input; create no database."""
-    columns = imports.checked_columns(options.map)
+    columns = imports.parse_import_columns(options.map)
     more: Any = {"tally": tally, "columns": columns, "session": options.session}
     if options.file == "-":
         yield iter([Source("standard input", sys.stdin.buffer, document="-", **more)])

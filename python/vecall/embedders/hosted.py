@@ -46,10 +46,10 @@ class _Hosted:
             msg = f"dimensions: known for {known} only; give those of this model"
             raise ConfigError(msg)
         self.model_id = f"{self._service}:{model}"
-        self.dimensions = positive("dimensions", wanted)
+        self.dimensions = check_positive("dimensions", wanted)
         if native is not None and self.dimensions > native:
             raise ConfigError(f"dimensions: {model} has {native} at most")
-        self._most = {name: positive(name, value) for name, value in most.items()}
+        self._most = {name: check_positive(name, value) for name, value in most.items()}
         self.max_concurrency = self._most["max_concurrency"]
         self._slots = PerProcess(lambda: BoundedSemaphore(self.max_concurrency))
 
@@ -58,7 +58,7 @@ class _Hosted:
         self._client().close()
 
     def _embed_in_batches(self, texts: Sequence[str], send: Send) -> Vectors:
-        batches = list(self._batches(texts))
+        batches = list(self._split_into_batches(texts))
         if not batches:
             return np.empty((0, self.dimensions), np.float32)
         if len(batches) == 1:
@@ -67,7 +67,7 @@ class _Hosted:
             parts = threads.map(lambda batch: self._embed_batch(batch, send), batches)
             return np.concatenate(list(parts))
 
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+    def _split_into_batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         batch: list[str] = []
         size = 0
         for text in texts:
@@ -105,7 +105,7 @@ def _error_description(error: Exception) -> str:
     return message
 
 
-def positive(name: str, value: int) -> int:
+def check_positive(name: str, value: int) -> int:
     """Return `value` if it is a positive integer."""
     if type(value) is not int or value < 1:
         raise ConfigError(f"{name}: expected a positive integer")

@@ -108,7 +108,7 @@ def _load_shipped_map(model_id: str) -> QueryMap | None:
     return QueryMap.load(file) if file.is_file() else None
 
 
-def fit(examples: Sequence[Example]) -> QueryMap:
+def fit_query_map(examples: Sequence[Example]) -> QueryMap:
     """Fit a map on questions whose answers are known.
 
     The loss is the cross-entropy of a softmax over the cosines of a question and all of

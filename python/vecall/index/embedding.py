@@ -25,7 +25,7 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.locks import Claim, FlightKey, SingleFlight
 from vecall.embedders import Embedder, Vectors, checked_vectors
 from vecall.embedders.base import can_embed, is_async
-from vecall.embedders.resolve import are_known, scripts_of
+from vecall.embedders.resolve import are_letters_known, scripts_of_embedder
 from vecall.errors import BusyError, EmbedderError, ReentrantCallError, VecallError
 from vecall.scalars import exact
 
@@ -56,7 +56,7 @@ class EmbeddingQueue:
         self.embedder = embedder
         self.can_embed = can_embed(embedder)
         """Whether it computes vectors; if not, callers give all vectors."""
-        self._scripts = scripts_of(embedder)
+        self._scripts = scripts_of_embedder(embedder)
         allowed = getattr(embedder, "max_concurrency", 1)
         self._at_once = min(allowed, _AT_ONCE) if type(allowed) is int else 1
         self.thread = PluginExecutor("vecall-embedder", max(self._at_once, 1))
@@ -73,7 +73,7 @@ class EmbeddingQueue:
 
     def knows_letters(self, query: str) -> bool:
         """Whether most of a query's letters belong to scripts that the model knows."""
-        return are_known(self._scripts, query)
+        return are_letters_known(self._scripts, query)
 
     def known_query(self, app: str, user: str, query: str) -> Vectors | None:
         """Return the cached vector of a user's query, or None.

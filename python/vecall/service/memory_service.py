@@ -15,7 +15,7 @@ from vecall.clock import Time
 from vecall.concurrency.closing import ClosesOnExit, close_at_exit
 from vecall.concurrency.executor import PeriodicWorker
 from vecall.concurrency.join import run_async, run_sync
-from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
+from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_embedder_later
 from vecall.filters.rights import Rights, checked_rights
 from vecall.ingest.drafts import events_or_messages
 from vecall.ingest.fields import GivenMetadata
@@ -144,7 +144,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         consolidation: ConsolidationPlan | None = None,
     ) -> None:
         """Open the file, or create it."""
-        chosen = resolve_later(embedder)
+        chosen = resolve_embedder_later(embedder)
         when = checked_trigger(trigger)
         provider = options.checked_summarizer(summarizer)
         if self._warns_of_raw_turns and chosen is not None:
