@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from vecall.errors import InvalidTypeError
-from vecall.prompts.render import without_recalled
+from vecall.prompts.render import remove_recalled
 from vecall.scalars import exact
 
 
@@ -70,14 +70,14 @@ def text_parts(
     own: str | None
     for part in parts_of(content):
         if type(part) is str and part:
-            if own := without_recalled(part):
+            if own := remove_recalled(part):
                 found.append(own)
             continue
         if _is_recalled(part):
             continue
         text = part if isinstance(part, str) else get_field(part, "text")
         if isinstance(text, str) and text and not is_thought(part):
-            own = without_recalled(text)
+            own = remove_recalled(text)
         else:
             own = None if inner is None else inner(part)
         if own:

@@ -65,7 +65,7 @@ class VecallSession:
     ) -> None:
         """Bind the session to one user; reads and writes nothing."""
         self.session_id = check_name(session_id, "session_id", memory.limits)
-        self.session_settings = _checked_settings(session_settings)
+        self.session_settings = _checked_session_settings(session_settings)
         self._log = ItemLog(memory, app_name, user_id, (_PLACE, session_id))
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
@@ -98,7 +98,7 @@ class VecallSession:
         await run_async(self._log.clear())
 
 
-def _checked_settings(given: Any) -> Any:
+def _checked_session_settings(given: Any) -> Any:
     try:
         from agents.memory import SessionSettings
     except ImportError:  # an SDK without settings
@@ -140,7 +140,7 @@ def text_of(item: Any) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _of_inner(name: str) -> Any:
+def _property_of_inner_session(name: str) -> Any:
     """Return a property that is an attribute of the other session, or None."""
     return property(
         lambda session: getattr(session._inner, name, None),
@@ -170,8 +170,8 @@ class IngestingSession:
     """
 
     # Attributes for type checkers, as the SDK's protocol has them.
-    session_id: str = _of_inner("session_id")
-    session_settings: Any = _of_inner("session_settings")
+    session_id: str = _property_of_inner_session("session_id")
+    session_settings: Any = _property_of_inner_session("session_settings")
 
     def __init__(
         self, inner: Any, memory: MemoryService, app_name: str, user_id: str

@@ -30,7 +30,7 @@ from vecall.coding_agents.install import with_value
 from vecall.coding_agents.transcript import read_turns
 from vecall.lexical.statements import statement_key
 from vecall.operations.consolidation import _words_and_signs
-from vecall.prompts.render import render, without_recalled
+from vecall.prompts.render import remove_recalled, render
 from vecall.server import create_app
 from vecall.summaries.providers import read_summaries_of_answer, turns_of_session
 from vecall.text import label, neutral
@@ -218,7 +218,7 @@ def _reading_doors(folder: Path) -> Doors:
 
     def stripped(text: str) -> None:
         for before in ("", "<PAST_CONVERSATIONS>\n", '[\n{"id": "', "<recalled-"):
-            without_recalled(before + text)
+            remove_recalled(before + text)
 
     def printed(text: str) -> None:
         CleanStream(io.StringIO()).write(text)
@@ -245,7 +245,10 @@ def _reading_doors(folder: Path) -> Doors:
         "time": moment,
     }
     try:
-        from vecall.adk.artifacts import _text_without_tags, pieces
+        from vecall.adk.artifacts import _strip_docx_tags, split_artifact_text
     except ImportError:
         return doors
-    return {**doors, "artifact": lambda text: list(pieces(_text_without_tags(text)))}
+    return {
+        **doors,
+        "artifact": lambda text: list(split_artifact_text(_strip_docx_tags(text))),
+    }

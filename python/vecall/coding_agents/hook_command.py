@@ -36,7 +36,7 @@ from vecall.coding_agents.options import (
 from vecall.coding_agents.transcript import PayloadError
 from vecall.errors import InvalidArgumentError, VecallError
 from vecall.limits import Owner
-from vecall.prompts.render import counter, render
+from vecall.prompts.render import render, token_counter
 from vecall.service.memory_service import MemoryService
 from vecall.system import open_private, process_age, replace, state_folder
 from vecall.tools.preload import PreloadMemory
@@ -260,7 +260,7 @@ def profile(
 
 def _block_token_counter(max_tokens: int) -> Callable[[str], int]:
     """Return a count by which a block of `max_tokens` also fits an agent's limit."""
-    estimate = counter(None)
+    estimate = token_counter(None)
 
     def count(text: str) -> int:
         share = math.ceil(len(text) * max_tokens / MOST_CHARACTERS)

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from vecall.content import get_field, get_role, is_thought, parts_of
 from vecall.errors import ConfigError
-from vecall.prompts.render import without_recalled
+from vecall.prompts.render import remove_recalled
 
 # Optional texts of thoughts, function calls and their responses.
 #
@@ -125,7 +125,7 @@ def _marked_text(word: str, name: object, text: object) -> str:
     """Return a text with its kind and name before it, cut if it is long."""
     named = f" {_cut_text(name, '')}" if isinstance(name, str) and name else ""
     shown = f" {_cut_text(text, _CUT)}" if isinstance(text, str) and text else ""
-    return without_recalled(f"({word}){named}{shown}")
+    return remove_recalled(f"({word}){named}{shown}")
 
 
 def _joined_texts(content: Any) -> str:
@@ -145,7 +145,7 @@ def _thought_text(part: object) -> str | None:
     text = get_field(part, "text")
     if text is None:
         text = get_field(part, "thinking")
-    own = without_recalled(text) if isinstance(text, str) else ""
+    own = remove_recalled(text) if isinstance(text, str) else ""
     return f"(thought) {own}" if own.strip() else None
 
 
@@ -161,7 +161,7 @@ def _call_text(part: object) -> str | None:
         if isinstance(name, str) and name and name not in MEMORY_TOOLS:
             values = get_field(call, field)
             shown = f" {_cut_call_json(values)}" if isinstance(values, Mapping) else ""
-            return without_recalled(f"({word}) {_cut_text(name, '')}{shown}") or None
+            return remove_recalled(f"({word}) {_cut_text(name, '')}{shown}") or None
     return _text_of_item_part(part)
 
 

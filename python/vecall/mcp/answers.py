@@ -119,8 +119,8 @@ class Answers:
         admit: Admit | None = None,
     ) -> None:
         """Create the tools of one user."""
-        memory = base.restricted(memory, access.rights)
-        self._desk = Desk(memory, access, output.checked_look(max_tokens))
+        memory = base.restrict_service(memory, access.rights)
+        self._desk = Desk(memory, access, output.checked_look_options(max_tokens))
         kinds = (*_READING, *_WRITING) if access.write else _READING
         self._tools = {kind.name: kind(self._desk) for kind in kinds}
         self._seconds = seconds
@@ -223,12 +223,12 @@ class Answers:
         look = self._desk.look
         if look.max_tokens is None:
             return render(entries, "secure", scores=False)
-        cost, left, shown = output.cost_of(look), look.max_tokens - _FRAME, []
-        for piece in output.cut_to_fit(entries, "", left, cost):
+        cost, left, shown = output.token_cost(look), look.max_tokens - _FRAME, []
+        for piece in output.cut_memories_to_fit(entries, "", left, cost):
             left -= cost(piece)
             if left < 0:
                 break
-            shown.append(output.marked(piece))
+            shown.append(output.mark_piece(piece))
         return render(shown, "secure", scores=False)
 
     async def _newest_memories(self, condition: Mapping[str, Any]) -> list[MemoryEntry]:
@@ -246,7 +246,7 @@ class Answers:
         async for page in in_pages(read, min(_PAGE, desk.limits.max_top_k)):
             for each in page:
                 number += 1
-                item = (output.time_of(each) or 0.0, number, each)
+                item = (output.time_of_memory(each) or 0.0, number, each)
                 push = heapq.heappush if len(newest) < _COUNT else heapq.heappushpop
                 push(newest, item)
         return [entry for *_, entry in sorted(newest, reverse=True)]

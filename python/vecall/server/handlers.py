@@ -39,7 +39,7 @@ from vecall.server.routing import RequestContext
 from vecall.server.tokens import Token, to_json
 from vecall.tools import PreloadMemory
 from vecall.tools.output import key_of
-from vecall.tools.preload import floor_of, worth_telling
+from vecall.tools.preload import confidence_floor_of, memories_worth_telling
 from vecall.types import (
     UNSET,
     AddedIds,
@@ -326,8 +326,8 @@ async def preload_memories(call: RequestContext) -> Response:
         )
         block = await tool.block(query, turn=app)
     given = tool.turns.already_recalled((app, user), app)
-    least, entries = floor_of(memory, floor), found.memories
-    sure = set(map(key_of, worth_telling(memory, query, found, floor)))
+    least, entries = confidence_floor_of(memory, floor), found.memories
+    sure = set(map(key_of, memories_worth_telling(memory, query, found, floor)))
 
     def fate(entry: MemoryEntry) -> str:
         if key_of(entry) in given:

@@ -18,7 +18,7 @@ from vecall.tools.base import (
     OnMissing,
     Placement,
     RunOwner,
-    restricted,
+    restrict_service,
     search_with_fallback,
 )
 from vecall.tools.for_models import (
@@ -120,7 +120,7 @@ def memory_tools(
         found.append(expand)
     if not write:
         return found
-    who = (restricted(memory, Rights(min_trust=floor)), app_name, user_id)
+    who = (restrict_service(memory, Rights(min_trust=floor)), app_name, user_id)
     said: dict[str, Any] = {"author": author, "trust": trust, "on_missing": on_missing}
     kinds: list[tuple[type[MemoryTool], dict[str, Any]]] = [
         (Remember, said),

@@ -18,7 +18,7 @@ from vecall.errors import InvalidArgumentError
 from vecall.lexical import words
 from vecall.lexical.statements import PROPOSED, likeness
 from vecall.limits import check_count
-from vecall.prompts.render import counter, whole_tokens
+from vecall.prompts.render import token_counter, whole_tokens
 from vecall.text import escape, strip_invisible
 from vecall.types import MemoryEntry
 
@@ -55,7 +55,7 @@ Cost = Callable[[Piece], int]
 """Returns the tokens of a piece as shown."""
 
 
-def cut_to_fit(
+def cut_memories_to_fit(
     memories: Sequence[MemoryEntry], query: str, most: int, cost: Cost
 ) -> list[Piece]:
     """Cut the longest texts until all memories together fit a number of tokens.
@@ -63,7 +63,7 @@ def cut_to_fit(
     All texts longer than some length are cut to it, around the query's words. No text
     is cut below about 48 tokens; the caller drops what does not fit.
     """
-    pieces = pieces_of(memories) if query else [Piece(cleaned(m)) for m in memories]
+    pieces = shown_pieces(memories) if query else [Piece(cleaned(m)) for m in memories]
     costs = [cost(piece) for piece in pieces]
     if sum(costs) <= most:
         return pieces
@@ -80,7 +80,7 @@ def cut_to_fit(
     ]
 
 
-def from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece:
+def cut_from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece:
     """Return the part of a text from `begin` on that fits `most` tokens."""
     text = piece.memory.text
     begin = min(max(begin, 0), len(text))
@@ -91,7 +91,7 @@ def from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece:
     return _largest_fitting_part(part, len(text) - begin, most, cost)
 
 
-def marked(piece: Piece) -> MemoryEntry:
+def mark_piece(piece: Piece) -> MemoryEntry:
     """Return a memory; its text has notes on its version and on the shown part."""
     memory, cut, version = piece
     notes = [] if version is None else [f"[{version}]"]
@@ -108,14 +108,14 @@ def cleaned(memory: MemoryEntry) -> MemoryEntry:
     return replace(memory, content=strip_invisible(memory.text))
 
 
-def pieces_of(memories: Sequence[MemoryEntry]) -> list[Piece]:
+def shown_pieces(memories: Sequence[MemoryEntry]) -> list[Piece]:
     """Return memories to show; of one thing's dated statements, the newest first."""
     versions: dict[int, str] = {}
     together = [[at] for at in range(len(memories))]
     dated = [
         (moment, at)
         for at, each in enumerate(memories)
-        if each.session_id is None and (moment := time_of(each)) is not None
+        if each.session_id is None and (moment := time_of_memory(each)) is not None
     ]
     newest_first = sorted(dated[:_MOST_COMPARED], key=lambda one: (-one[0], one[1]))
     for (late, at), (early, other) in combinations(newest_first, 2):
@@ -138,7 +138,7 @@ def pieces_of(memories: Sequence[MemoryEntry]) -> list[Piece]:
     ]
 
 
-def time_of(memory: MemoryEntry) -> float | None:
+def time_of_memory(memory: MemoryEntry) -> float | None:
     """Return when a memory was said, or else stored."""
     return memory.created_at if memory.timestamp is None else memory.timestamp
 
@@ -258,7 +258,7 @@ class Look(NamedTuple):
     neutralise: bool  # escapes what chat templates may parse as markup
 
 
-def checked_look(
+def checked_look_options(
     max_tokens: int | None = DEFAULT_MAX_TOKENS,
     count_tokens: Callable[[str], int] | None = None,
     *,
@@ -266,7 +266,7 @@ def checked_look(
     neutralise: bool = True,
 ) -> Look:
     """Return the options for showing memories, which must leave room for one."""
-    count = counter(count_tokens)
+    count = token_counter(count_tokens)
     if max_tokens is not None and whole_tokens(max_tokens, "max_tokens") < _MIN_TOKENS:
         msg = f"max_tokens: must be at least {_MIN_TOKENS}, or None for no bound"
         raise InvalidArgumentError(msg)
@@ -286,7 +286,7 @@ def _shown_memories(
     memories: Sequence[MemoryEntry], query: str, look: Look
 ) -> tuple[list[dict[str, Any]], int]:
     if look.max_tokens is None:
-        pieces = pieces_of(memories) if query else list(map(Piece, memories))
+        pieces = shown_pieces(memories) if query else list(map(Piece, memories))
         return [as_json(piece, look) for piece in pieces], 0
     most = look.max_tokens - FRAME
     known: dict[int, tuple[Piece, dict[str, Any], int]] = {}
@@ -296,7 +296,7 @@ def _shown_memories(
             known[id(piece)] = piece, *_json_and_cost(piece, look)
         return known[id(piece)]
 
-    pieces = cut_to_fit(memories, query, most, lambda piece: written(piece)[2])
+    pieces = cut_memories_to_fit(memories, query, most, lambda piece: written(piece)[2])
     fitting: list[dict[str, Any]] = []
     for _, fields, cost in map(written, pieces):
         most -= cost
@@ -306,7 +306,7 @@ def _shown_memories(
     return fitting, len(pieces) - len(fitting)
 
 
-def cost_of(look: Look) -> Cost:
+def token_cost(look: Look) -> Cost:
     """Return a function that counts the tokens of a piece in the answer."""
     return lambda piece: _json_and_cost(piece, look)[1]
 
@@ -341,7 +341,7 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
         shown_fields["version"] = version
     if memory.scope != "user":
         shown_fields["scope"] = memory.scope
-    if (moment := time_of(memory)) is not None:
+    if (moment := time_of_memory(memory)) is not None:
         shown_fields["timestamp"] = to_iso(moment)
     scores = {"relevance": memory.score, "confidence": memory.confidence}
     for name, score in scores.items() if look.scores else ():
