@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from vecall._core import Confidence
-from vecall.cli.console import Progress, table
+from vecall.cli.console import Progress, format_table
 from vecall.embedders import CachedEmbedder, Embedder, QueryMap
 from vecall.embedders.local import LocalEmbedder
 from vecall.evaluation import metrics
@@ -339,7 +339,7 @@ def main() -> None:
     made, rows = all_rows(found, kinds, list(models))
     head = ("set", "embedder", "", "hits", "ECE", "Brier", "ECE, kind apart", "Brier",
             "constant's")  # fmt: skip
-    print(table(head, rows))
+    print(format_table(head, rows))
     print(made)
     if options.write:
         renewed(Calibration.shipped(), made, own).save(PACKAGE)

@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.console import Progress, table
+from vecall.cli.console import Progress, format_table
 from vecall.embedders import Embedder, LocalEmbedder, QueryMap
 from vecall.evaluation.datasets import Conversation
 from vecall.evaluation.metrics import mean
@@ -243,7 +243,7 @@ def _is_wanted(name: str, wanted: Sequence[str] | None) -> bool:
 def judge(before: Run, after: Run, groups: Mapping[str, str]) -> int:
     """Print the comparison; return the command's exit status."""
     rows, failures = compare(before, after, groups)
-    print(table(("set", "mode", *JUDGED), rows))
+    print(format_table(("set", "mode", *JUDGED), rows))
     for line in failures:
         print(f"failed: {line}")
     return 1 if failures else 0
@@ -296,10 +296,10 @@ def main() -> int:
             parts |= _of_users(one.name, found)
         for name, part in parts.items():
             beside += against_rivals(name, part, rivals_of(modes, baselines))
-    print(table(HEAD, rows))
+    print(format_table(HEAD, rows))
     if beside:
         print("\nagainst the best rival, and that rival's share\n")
-        print(table(("set", "mode", *JUDGED), beside))
+        print(format_table(("set", "mode", *JUDGED), beside))
     if options.save is not None:
         save(after, options.save)
     if options.against is None:
