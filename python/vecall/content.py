@@ -46,7 +46,7 @@ def as_list(value: object, argument: str) -> list[Any]:
     return list(value)
 
 
-def one_or_more(value: object, argument: str) -> list[Any]:
+def list_of_one_or_more(value: object, argument: str) -> list[Any]:
     """Return a sequence as a list; one text or one object with a content in a list."""
     if isinstance(value, list):
         return list(value)
@@ -68,7 +68,7 @@ def text_parts(
     """
     found = []
     own: str | None
-    for part in parts_of(content):
+    for part in content_parts(content):
         if type(part) is str and part:
             if own := remove_recalled(part):
                 found.append(own)
@@ -85,7 +85,7 @@ def text_parts(
     return found
 
 
-def parts_of(content: object) -> Sequence[Any]:
+def content_parts(content: object) -> Sequence[Any]:
     """Return the parts of a content; of a text or a single part, itself."""
     if isinstance(content, str):
         return [content]

@@ -8,7 +8,7 @@ from typing import Literal
 
 from vecall.errors import InvalidArgumentError
 from vecall.filters.rights import check_trust_tier
-from vecall.scalars import Shown, make_exact
+from vecall.scalars import Shown, make_fields_exact
 from vecall.types import MemoryEntry
 
 
@@ -46,7 +46,7 @@ class Verdict(Shown):
 
     def __post_init__(self) -> None:
         """Check that "redact", and no other outcome, has a text."""
-        make_exact(self)
+        make_fields_exact(self)
         outcome: object = self.outcome
         known = ("allow", "redact", "quarantine", "reject")
         if type(outcome) is not str or outcome not in known:

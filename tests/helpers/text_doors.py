@@ -33,7 +33,7 @@ from vecall.operations.consolidation import _words_and_signs
 from vecall.prompts.render import remove_recalled, render
 from vecall.server import create_app
 from vecall.summaries.providers import read_summaries_of_answer, turns_of_session
-from vecall.text import label, neutral
+from vecall.text import neutralise_for_adk, safe_label
 from vecall.tools.for_models import RecallMemory
 from vecall.tools.preload import PreloadMemory
 
@@ -234,10 +234,10 @@ def _reading_doors(folder: Path) -> Doors:
         to_seconds(text, "timestamp")
 
     doors: Doors = {
-        "google-adk's answer": neutral,
+        "google-adk's answer": neutralise_for_adk,
         "render": rendered,
         "strip": stripped,
-        "label": label,
+        "label": safe_label,
         "terminal": printed,
         "transcript": transcript,
         "summary": summarized,

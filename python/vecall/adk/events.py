@@ -18,7 +18,7 @@ from vecall.errors import InvalidArgumentError, InvalidTypeError
 from vecall.ingest.drafts import content_of_event, event_ids, split_by_rewind
 from vecall.ingest.fields import ENTRY, EVENT, fields_by_vecall_name
 from vecall.ingest.parts import is_user, speaker_of_event, unwrap_langchain_message
-from vecall.text import neutral
+from vecall.text import neutralise_for_adk
 
 _MAX_DEPTH = 64  # stops the recursion in metadata that contains itself
 
@@ -277,7 +277,7 @@ def _genai_role_of_author(author: str | None) -> str:
 
 
 def _to_adk_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | None:
-    text = neutral(memory.text)
+    text = neutralise_for_adk(memory.text)
     if not text.strip():
         return None
     scores = {
@@ -289,7 +289,7 @@ def _to_adk_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | Non
     }
     fields: dict[str, Any] = {
         "content": _CONTENT.model_copy(update=said),
-        "author": None if memory.author is None else neutral(memory.author),
+        "author": None if memory.author is None else neutralise_for_adk(memory.author),
         "timestamp": None if memory.timestamp is None else to_iso(memory.timestamp),
         "custom_metadata": to_json(memory.custom_metadata),
     }

@@ -22,7 +22,7 @@ from vecall.adk.artifacts import ArtifactText, SavedArtifacts, text_of
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.ingest.drafts import rewind_target
-from vecall.limits import SessionEnd, check_count
+from vecall.limits import SessionEnd, check_limit_count
 
 _log = logging.getLogger("vecall")
 
@@ -197,7 +197,7 @@ class VecallMemoryPlugin(BasePlugin):
         to_text: object = index_artifacts
         if not isinstance(to_text, bool) and not callable(to_text):
             raise ConfigError("index_artifacts: expected True, False or a function")
-        check_count(sessions, "sessions")
+        check_limit_count(sessions, "sessions")
         self._ingest = ingest
         self._to_text = text_of if index_artifacts is True else index_artifacts or None
         self._most = sessions

@@ -31,7 +31,7 @@ from vecall.operations.options import WritePolicy
 from vecall.service._user_sync import SyncUserMemory
 from vecall.service.memory_service import MemoryService
 from vecall.store import url_without_secrets
-from vecall.system import is_own, rights_of_others
+from vecall.system import is_file_of_user, rights_of_others
 from vecall.validation import is_database_url
 
 
@@ -405,7 +405,7 @@ def make_private_folder(folder: Path, option: str) -> None:
         msg = f"{option}: the folder cannot be made: {error.strerror}"
         raise ConfigError(msg) from error
     about = folder.stat()
-    if not is_own(about) or rights_of_others(about) & 0o022:
+    if not is_file_of_user(about) or rights_of_others(about) & 0o022:
         msg = f"{option}: the folder must be yours, and only you may write in it"
         raise ConfigError(msg)
 

@@ -38,7 +38,7 @@ from vecall.errors import InvalidArgumentError, VecallError
 from vecall.limits import Owner
 from vecall.prompts.render import render, token_counter
 from vecall.service.memory_service import MemoryService
-from vecall.system import open_private, process_age, replace, state_folder
+from vecall.system import open_private, process_age, replace_file, state_folder
 from vecall.tools.preload import PreloadMemory
 from vecall.types import UNSET, Event, Filter, MemoryEntry
 
@@ -152,7 +152,7 @@ def write_line(verb: str, what: str) -> None:
         path = log_path()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.exists() and path.stat().st_size > MOST_LOG_BYTES:
-            replace(path, path.with_name("hooks.log.1"))
+            replace_file(path, path.with_name("hooks.log.1"))
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = f"{moment} {verb}: {' '.join(what.split())}\n".encode()
         file = open_private(path, os.O_WRONLY | os.O_APPEND)

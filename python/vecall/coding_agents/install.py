@@ -440,7 +440,7 @@ def _replace_file(path: Path, data: bytes, like: Path) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         Path(name).chmod(mode)
-        system.replace(name, path)
+        system.replace_file(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

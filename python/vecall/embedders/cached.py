@@ -17,7 +17,7 @@ import numpy as np
 from vecall.concurrency.executor import InterruptibleFuture
 from vecall.embedders import base
 from vecall.errors import ConfigError
-from vecall.scalars import model_repr
+from vecall.scalars import repr_of_embedder
 
 _ENTRY_BYTES = 256  # overhead: the key, two object headers, the dictionary entry
 
@@ -133,7 +133,7 @@ class CachedEmbedder(base.WrappedEmbedder):
         ConfigError: The limits are too small for one vector.
     """
 
-    __repr__ = model_repr
+    __repr__ = repr_of_embedder
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ import numpy as np
 
 from vecall.embedders.base import PerProcess, Vectors, checked_vectors
 from vecall.errors import ConfigError, EmbedderError, VecallError, needs_extra
-from vecall.scalars import model_repr
+from vecall.scalars import repr_of_embedder
 
 # What embedders that call an HTTP API share: batches, limits and errors.
 #
@@ -30,7 +30,7 @@ Send = Callable[[list[str]], Any]
 class _Hosted:
     """Sends texts in batches, several at once, and returns the vectors in order."""
 
-    __repr__ = model_repr
+    __repr__ = repr_of_embedder
 
     _service: ClassVar[str]
     _native: ClassVar[dict[str, int]]

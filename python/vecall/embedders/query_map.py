@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from vecall._core import LinearMap
 from vecall.embedders.base import Embedder, Vectors, WrappedEmbedder, is_async
 from vecall.errors import ConfigError
-from vecall.scalars import model_repr
+from vecall.scalars import repr_of_embedder
 
 _SHIPPED = Path(__file__).with_name("query_maps")
 _TEMPERATURE = 0.1
@@ -191,7 +191,7 @@ class MappedEmbedder(WrappedEmbedder):
             be read.
     """
 
-    __repr__ = model_repr
+    __repr__ = repr_of_embedder
 
     def __init__(self, embedder: Embedder, query_map: QueryMap | str | Path) -> None:
         """Wrap an embedder."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from vecall.clock import to_seconds
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
 from vecall.scalars import exact
-from vecall.types import Filter, Names, several
+from vecall.types import Filter, Names, as_names
 
 Test = Callable[[Any], bool]
 
@@ -600,11 +600,11 @@ class Labelled(Protocol):
 def passes_labels(row: Labelled, conditions: Filter) -> bool:
     """Whether author, kind, source and trust pass a filter."""
     return (
-        (conditions.author is None or row.author in several(conditions.author))
-        and (conditions.kind is None or row.kind in several(conditions.kind))
-        and (conditions.source is None or row.source in several(conditions.source))
-        and (conditions.trust is None or row.trust in several(conditions.trust))
-        and row.kind not in several(conditions.not_kind)
+        (conditions.author is None or row.author in as_names(conditions.author))
+        and (conditions.kind is None or row.kind in as_names(conditions.kind))
+        and (conditions.source is None or row.source in as_names(conditions.source))
+        and (conditions.trust is None or row.trust in as_names(conditions.trust))
+        and row.kind not in as_names(conditions.not_kind)
         and begins_with_prefix(row.kind, conditions.kind_prefix)
     )
 
@@ -614,14 +614,14 @@ def begins_with_prefix(name: object, prefixes: Names | None) -> bool:
     if prefixes is None:
         return True
     # The row of a vector store may have anything here.
-    return isinstance(name, str) and name.startswith(several(prefixes))
+    return isinstance(name, str) and name.startswith(as_names(prefixes))
 
 
 def filter_leaves_out(id_: str, session: str | None, conditions: Filter) -> bool:
     """Whether a filter leaves out a memory by its id or its session."""
     return (
-        id_ in several(conditions.not_id)
-        or (session is not None and session in several(conditions.not_session_id))
+        id_ in as_names(conditions.not_id)
+        or (session is not None and session in as_names(conditions.not_session_id))
         or not begins_with_prefix(session, conditions.session_prefix)
     )
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, Right, RightsError
-from vecall.scalars import Shown, exact, make_exact
-from vecall.types import Filter, several
+from vecall.scalars import Shown, exact, make_fields_exact
+from vecall.types import Filter, as_names
 
 # The trust tiers and their order.
 
@@ -152,7 +152,7 @@ class Rights(Shown):
 
     def __post_init__(self) -> None:
         """Check the values."""
-        make_exact(self)
+        make_fields_exact(self)
         if self.min_trust is not None:
             check_trust_tier(self.min_trust, "min_trust")
         for name in ("review", "read_only"):
@@ -191,7 +191,7 @@ class Rights(Shown):
         if conditions is None or conditions.trust is None:
             tiers = tiers_from(self.min_trust)
         else:
-            tiers = tuple(filter(self.trusts, several(conditions.trust)))
+            tiers = tuple(filter(self.trusts, as_names(conditions.trust)))
         return replace(conditions or Filter(), trust=tiers) if tiers else None
 
     def with_limits_of(self, other: Rights) -> Rights:

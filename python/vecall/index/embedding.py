@@ -147,7 +147,7 @@ class EmbeddingQueue:
                 else:
                     found[texts[at]] = known
                     needless.append(keys[at])
-            self._in_flight.dropped(needless)
+            self._in_flight.drop_claims(needless)
             if not batch:
                 return None
             vectors = self._submit_texts(batch)
@@ -155,7 +155,7 @@ class EmbeddingQueue:
             self._in_flight.sent(claimed, vectors)
             return batch, vectors
         except BaseException:
-            self._in_flight.abandoned(keys, mine)  # others may wait for it
+            self._in_flight.abandon_claims(keys, mine)  # others may wait for it
             raise
 
     def _cache_vectors(

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from vecall import store
 from vecall._core import Engine
 from vecall.errors import CorruptFileError
-from vecall.scalars import usable
+from vecall.scalars import usable_vectors
 
 _log = logging.getLogger("vecall")
 
@@ -197,7 +197,7 @@ def _add_vectors(owner: ItemOwner, entries: Iterable[store.ItemVectors]) -> None
         matrix = np.frombuffer(b"".join(vectors[name]), np.float32)
         matrix = matrix.reshape(len(numbers), owner.dim)
         added = np.array(numbers, np.int64)
-        good = usable(matrix)
+        good = usable_vectors(matrix)
         if not good.all():
             good = _give_up_refused(owner, name, added, good)
             added, matrix = added[good], matrix[good]

@@ -389,10 +389,10 @@ class PartitionCache:
         written = map(_RID_OF_STORED, change.stored)
         self._cache.forget([*change.removed, *written, *map(_RID, change.marked)])
         key = (change.app, change.user)
-        with self._locks.held_if_free(key) as free:
+        with self._locks.hold_lock_if_free(key) as free:
             if free:
                 self._apply_change(key, change)
-        if not free and (self._residents.get(key) or self._work.runs(key)):
+        if not free and (self._residents.get(key) or self._work.is_running(key)):
             with suppress(ClosedError):
                 self._work.ask(key, afresh=True)
         self.keep_to_budget()
@@ -545,7 +545,7 @@ class PartitionCache:
 
     def _evict_if_free(self, key: Key) -> bool:
         """Drop a partition, unless its lock is held."""
-        with self._locks.held_if_free(key) as free:
+        with self._locks.hold_lock_if_free(key) as free:
             if free:
                 self._evicted += self._drop_partition(key)
             return free

@@ -42,7 +42,7 @@ from vecall.limits import Limits
 from vecall.scalars import exact
 from vecall.store import Draft, Row, make_memory_id
 from vecall.types import AddedIds, Event, LeftOut, LeftOutReason, check_share
-from vecall.validation import check_name, is_name
+from vecall.validation import check_name, is_valid_name
 
 # Selects the turns of a conversation by the rules of google-adk's sessions.
 #
@@ -292,7 +292,7 @@ def _draft_of_event(
         event_id = None
     if event_id:
         id_ = make_memory_id(session_id, event_id)
-        if not is_name(event_id, limits):
+        if not is_valid_name(event_id, limits):
             event_id = None  # it identifies the turn, but cannot be stored
     else:
         event_id = None

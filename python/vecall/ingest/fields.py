@@ -16,7 +16,7 @@ from vecall.content import camel_case, get_field
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
 from vecall.ingest.parts import is_responses_item
 from vecall.limits import Limits
-from vecall.scalars import is_field_name, json_default, odd_value
+from vecall.scalars import is_field_name, json_default, odd_json_value
 from vecall.validation import checked_bool
 
 
@@ -190,7 +190,7 @@ def metadata_json(
     if not plain:
         raise InvalidTypeError(
             "custom_metadata: expected JSON values under string keys, no NaN or Inf; "
-            f"{odd_value(meta)}"
+            f"{odd_json_value(meta)}"
         )
     if len(text) > limits.max_metadata_bytes:
         raise LimitExceededError(_metadata_too_large_error(limits))

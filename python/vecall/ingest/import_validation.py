@@ -15,7 +15,7 @@ from vecall.errors import InvalidArgumentError
 from vecall.ingest.item_arguments import checked_place, stored_value, vectors_of
 from vecall.ingest.passages import split_into_texts
 from vecall.limits import Limits
-from vecall.scalars import is_utf8, usable
+from vecall.scalars import is_utf8, usable_vectors
 from vecall.types import check_share
 from vecall.validation import check_name
 
@@ -153,7 +153,7 @@ class LineReader:
         if self._dim is None or len(data) != 4 * self._dim:
             msg = "mem.vec: expected base64 of as many float32 as the header says"
             raise InvalidArgumentError(msg)
-        if not usable(np.frombuffer(data, "<f4").reshape(1, -1))[0]:
+        if not usable_vectors(np.frombuffer(data, "<f4").reshape(1, -1))[0]:
             raise InvalidArgumentError("mem.vec: must be finite and not zero")
         return data
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vecall import errors
 from vecall.clock import ttl_seconds
 from vecall.limits import Limits
-from vecall.scalars import exact, is_utf8, odd_value, usable
+from vecall.scalars import exact, is_utf8, odd_json_value, usable_vectors
 from vecall.store import (
     LARGE,
     MOST_VECTORS,
@@ -205,7 +205,7 @@ def stored_value(
             raise
         raise _item_too_large(name, "max_item_bytes", limits.max_item_bytes) from None
     except (TypeError, ValueError, RecursionError, RuntimeError):
-        raise errors.InvalidTypeError(f"{rule}; {odd_value(value)}") from None
+        raise errors.InvalidTypeError(f"{rule}; {odd_json_value(value)}") from None
     if stored.nbytes > limits.max_item_bytes:
         raise _item_too_large(name, "max_item_bytes", limits.max_item_bytes)
     if stored.outline_bytes > limits.max_item_outline_bytes:
@@ -269,6 +269,6 @@ def checked_item_vectors(given: object, name: str) -> NDArray[np.float32]:
         ) from None
     if not 1 <= matrix.shape[1] <= _MAX_DIM:
         raise errors.InvalidTypeError(f"{name}: expected 1 to {_MAX_DIM} numbers each")
-    if not usable(matrix).all():
+    if not usable_vectors(matrix).all():
         raise errors.InvalidArgumentError(f"{name}: must be finite, and not zero")
     return matrix

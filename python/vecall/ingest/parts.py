@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
-from vecall.content import get_field, get_role, is_thought, parts_of
+from vecall.content import content_parts, get_field, get_role, is_thought
 from vecall.errors import ConfigError
 from vecall.prompts.render import remove_recalled
 
@@ -68,7 +68,7 @@ def texts_of_program(
             _marked_text("thought", "", each)
             for each in _texts_of_parts(summary) or texts
         ]
-    calls = [text for text in map(_call_text, parts_of(content)) if text]
+    calls = [text for text in map(_call_text, content_parts(content)) if text]
     told = [text for text in texts if text not in calls]
     found = _text_of_item_part(message)
     if found is None and told:

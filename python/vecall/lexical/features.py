@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from vecall.clock import Period
 from vecall.lexical.tokenizer import ORDINALS
-from vecall.text import lazy_pattern, normalise, sentences
+from vecall.text import lazy_pattern, normalise, split_sentences
 
 _WHOLE = (1 << 63) - 1  # the highest bit is `stems.PART`
 
@@ -213,11 +213,11 @@ def query_message(query: str) -> Literal["", "statement", "message"]:
         query.rstrip(_AFTER_ALL).endswith(_STATES)
         and not any(map(query.__contains__, _QUESTION_SIGNS))
         and len(query.split()) >= _SHORTEST_STATEMENT
-        and 0 < len(sentences(query)) <= _MOST_SENTENCES
+        and 0 < len(split_sentences(query)) <= _MOST_SENTENCES
     ):
         return "statement"
     may_be = sum(map(query.count, _SENTENCE_SIGNS)) >= _MOST_SENTENCES  # fast
-    return "message" if may_be and len(sentences(query)) > _MOST_SENTENCES else ""
+    return "message" if may_be and len(split_sentences(query)) > _MOST_SENTENCES else ""
 
 
 def query_asks_list(text: str) -> bool:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from vecall.lexical.features import TIME_WORDS
 from vecall.lexical.languages import ALL_STOP_WORDS
 from vecall.lexical.tokenizer import words
-from vecall.text import lazy_pattern, normalise, without_marks
+from vecall.text import lazy_pattern, normalise, strip_combining_marks
 
 _READ = 2_000  # characters; what comes later changes nothing
 _ARABIC = str.maketrans("\u0629\u0649", "\u0647\u064a")
@@ -81,7 +81,7 @@ def asking(text: str) -> Asking:
 
 def _bare(word: str) -> str:
     """Return a word without accents, and Arabic letters without their variants."""
-    return word if word.isascii() else without_marks(word).translate(_ARABIC)
+    return word if word.isascii() else strip_combining_marks(word).translate(_ARABIC)
 
 
 @lru_cache(1)

@@ -11,7 +11,7 @@ from typing import Any
 
 from vecall.lexical import languages
 from vecall.lexical.period_patterns import MONTH_NAMES
-from vecall.text import without_marks
+from vecall.text import strip_combining_marks
 
 # PyStemmer has no wheel for every Python, and would bring back the global lock of one
 # without it. snowballstemmer imports it too, unless it is hidden.
@@ -148,7 +148,7 @@ class _Greek(Language):
 
     def stem(self, word: str) -> str:
         """Return the stem, or "" for a stop word."""
-        stem = super().stem(without_marks(word))
+        stem = super().stem(strip_combining_marks(word))
         return stem[:-1] if len(stem) > 3 and stem.endswith("\u03b9") else stem
 
 

@@ -29,12 +29,12 @@ from vecall.lexical.tokenizer import words
 from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.writes import OperationGroup, WriteRequest, Writes, is_statement
-from vecall.scalars import exact, make_exact, short_repr
+from vecall.scalars import exact, make_fields_exact, repr_of_changed_fields
 from vecall.search.searcher import entry_of_row
 from vecall.store import Row, RowWithVector
 from vecall.summaries import SummaryProvider
 from vecall.telemetry import observed
-from vecall.text import few_marks, lazy_pattern, nfc
+from vecall.text import few_marks, lazy_pattern, to_nfc
 from vecall.types import Conflict, Consolidation, DuplicateGroup
 from vecall.validation import check_top_k, checked_bool
 
@@ -90,7 +90,7 @@ def _merge_key_of_row(row: Row) -> tuple[str | None, ...]:
 def _words_and_signs(text: str) -> tuple[str, ...]:
     """Return the words of a text without fillers, and its symbols, in order."""
     said: list[str] = []
-    pieces = _SIGNS.split(nfc(text))
+    pieces = _SIGNS.split(to_nfc(text))
     for place, piece in enumerate(pieces):
         if place % 2:
             said.append(piece)
@@ -281,7 +281,7 @@ class ConsolidationPlan:
     merge: bool = True
     similarity: float | None = None
 
-    __repr__ = short_repr
+    __repr__ = repr_of_changed_fields
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -289,7 +289,7 @@ class ConsolidationPlan:
         Raises:
             ConfigError: A value is not allowed.
         """
-        make_exact(self)
+        make_fields_exact(self)
         try:
             checked_fold(self.fold)
             checked_similarity(self.similarity)

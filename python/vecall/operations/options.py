@@ -14,7 +14,7 @@ from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.hooks import WriteHook
 from vecall.ingest.parts import Inner, checked_included_parts
 from vecall.limits import Compaction, Quota, Scopes
-from vecall.scalars import Shown, exact, make_exact
+from vecall.scalars import Shown, exact, make_fields_exact
 from vecall.store import Durability
 from vecall.summaries import SummaryProvider
 from vecall.telemetry import RawTurnsWarning, warn_caller
@@ -62,7 +62,7 @@ class StorageOptions(Shown):
 
     def __post_init__(self) -> None:
         """Check every value."""
-        make_exact(self)
+        make_fields_exact(self)
         durability: object = self.durability
         if type(durability) is not str or durability not in get_args(Durability):
             raise ConfigError('storage.durability: must be "full" or "process"')
@@ -107,7 +107,7 @@ class WritePolicy(Shown):
 
     def __post_init__(self) -> None:
         """Check every value."""
-        make_exact(self)
+        make_fields_exact(self)
         hook: object = self.on_write
         if hook is not None and not callable(hook):
             raise ConfigError("writes.on_write: expected a function")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from vecall import errors, store
-from vecall.concurrency.closing import clean_up_if_abandoned
+from vecall.concurrency.closing import clean_up_dropped_service
 from vecall.concurrency.executor import FairPool, PluginExecutor, Pool
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -41,7 +41,7 @@ from vecall.search.searcher import (
     make_scoring,
 )
 from vecall.store import Draft
-from vecall.system import at_fork
+from vecall.system import register_at_fork
 from vecall.telemetry import Telemetry, warn_caller
 from vecall.types import Page, check_share
 from vecall.validation import (
@@ -50,7 +50,7 @@ from vecall.validation import (
     check_time_zone,
     check_top_k,
     checked_bool,
-    checked_page,
+    checked_name_page,
     partition_key,
 )
 
@@ -65,7 +65,7 @@ def _after_fork() -> None:
     _reopening = threading.Lock()
 
 
-at_fork(after_in_child=_after_fork)
+register_at_fork(after_in_child=_after_fork)
 
 
 def keep_inherited(*parts: object) -> None:
@@ -372,7 +372,7 @@ class Runtime:
         self._backfill = Backfill(
             self.storage, filling, None if model is None else model.id
         )
-        self._abandoned = clean_up_if_abandoned(
+        self._abandoned = clean_up_dropped_service(
             self, self.storage.abandon(), self._backfill.stop
         )
 
@@ -496,7 +496,7 @@ class Runtime:
         expired: bool = False,
     ) -> Page[T]:
         """Return a page of names, `given` their prefix, the one before, the limit."""
-        prefix, begin, count = checked_page(*given, self.limits)
+        prefix, begin, count = checked_name_page(*given, self.limits)
         found = await self.read_storage(
             key,
             lambda reads, now: read(reads, now, prefix, begin, count + 1),

@@ -54,8 +54,8 @@ from vecall.types import (
     MemoryEntry,
     Outcome,
     SearchMemoryResponse,
+    as_names,
     check_share,
-    several,
 )
 from vecall.validation import (
     check_filter,
@@ -283,7 +283,7 @@ class Searches(Runtime):
             if filter_.not_id is None:
                 return await find(request)
             left_out = self.threads.short(
-                find_left_out_rows, self.storage, key, several(filter_.not_id)
+                find_left_out_rows, self.storage, key, as_names(filter_.not_id)
             )
             without = await Join(left_out)
             found = await find(request._replace(without=without))

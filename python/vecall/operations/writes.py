@@ -18,7 +18,7 @@ from vecall import errors, store
 from vecall.clock import to_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
-from vecall.content import as_list, one_or_more
+from vecall.content import as_list, list_of_one_or_more
 from vecall.filters.rights import Rights
 from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.ingest.drafts import (
@@ -319,7 +319,7 @@ class Writes(Searches):
         if similar is not False and checked_bool(similar, "similar"):
             self.key(app_name, user_id, request.scope, write=False)
         scope = call_metadata(metadata, app_name, user_id)
-        raw = one_or_more(memories, "memories")
+        raw = list_of_one_or_more(memories, "memories")
         given = await self.parse_items(entry_drafts, raw, scope, self.limits)
         if vectors is not None:
             give_callers_vectors(given, vectors, self.search_index.model)

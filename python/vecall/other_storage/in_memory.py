@@ -30,7 +30,7 @@ from vecall.search.search_index import SearchIndex
 from vecall.service.items import ServiceKeywords
 from vecall.service.memory_service import MemoryService
 from vecall.store import EmbeddingModel, Row, Storage
-from vecall.text import nfc
+from vecall.text import to_nfc
 from vecall.types import SearchMemoryResponse
 from vecall.validation import check_min_similarity, check_top_k
 
@@ -43,8 +43,8 @@ _ONLY_MATCHES = "memories are found by matching text, without ranking or embedde
 
 def by_substring(query: str) -> Matcher:
     """Match texts that contain the whole query, ignoring case."""
-    wanted = _folded_text(query)
-    return lambda text: float(wanted in _folded_text(text))
+    wanted = _casefolded_text(query)
+    return lambda text: float(wanted in _casefolded_text(text))
 
 
 def by_words(query: str) -> Matcher:
@@ -53,10 +53,10 @@ def by_words(query: str) -> Matcher:
     Words are matched whole. A word with letters beyond ASCII also matches inside a
     longer word, because many languages write no spaces.
     """
-    wanted = set(_WORD.findall(_folded_text(query)))
+    wanted = set(_WORD.findall(_casefolded_text(query)))
 
     def share(text: str) -> float:
-        folded = _folded_text(text)
+        folded = _casefolded_text(text)
         there = _searchable_words(folded)
         matched = [
             word
@@ -68,8 +68,8 @@ def by_words(query: str) -> Matcher:
     return share
 
 
-def _folded_text(text: str) -> str:
-    return nfc(text).casefold()
+def _casefolded_text(text: str) -> str:
+    return to_nfc(text).casefold()
 
 
 def _searchable_words(folded: str) -> set[str]:

@@ -21,9 +21,9 @@ from vecall.filters.rights import TRUST_TIERS
 from vecall.prompts.scored import ScoredMemory, checked_score, scores_of
 from vecall.text import (
     escape_json,
-    indented,
-    label,
-    speaker,
+    indent_memory_text,
+    safe_label,
+    speaker_label,
     strip_invisible,
     without_surrogates,
 )
@@ -112,23 +112,23 @@ def render_record(memory: Recalled, number: int, nonce: str, scores: bool) -> st
     """Return one memory in its frame, with its provenance."""
     named = {
         "n": str(number),
-        "id": label(memory.id or "", nonce, _LONGEST_NAME),
-        "author": label(memory.author or "", nonce),
+        "id": safe_label(memory.id or "", nonce, _LONGEST_NAME),
+        "author": safe_label(memory.author or "", nonce),
         "time": time_in_prompt(memory),
-        "session": label(memory.session_id or "", nonce, _LONGEST_NAME),
-        "kind": label(memory.kind or "", nonce),
-        "source": label(memory.source or "", nonce, _LONGEST_NAME),
+        "session": safe_label(memory.session_id or "", nonce, _LONGEST_NAME),
+        "kind": safe_label(memory.kind or "", nonce),
+        "source": safe_label(memory.source or "", nonce, _LONGEST_NAME),
         "trust": _shown_trust_tier(memory.trust or "", nonce),
         **(scores_in_prompt(memory) if scores else {}),
     }
     shown = "".join(f' {name}="{value}"' for name, value in named.items() if value)
-    text = indented(memory.text, nonce)
+    text = indent_memory_text(memory.text, nonce)
     return f"<memory-{nonce}{shown}>\n  {text}\n</memory-{nonce}>"
 
 
 def _shown_trust_tier(trust: str, nonce: str) -> str:
     """Return a tier as shown; "unknown" for one that imitates vecall's tiers."""
-    shown = label(trust, nonce)
+    shown = safe_label(trust, nonce)
     if shown in TRUST_TIERS and trust != shown:
         return "unknown"
     return shown or "unknown"
@@ -162,7 +162,7 @@ def render_plain(memory: Recalled, scores: bool) -> str:
 def render_bullet(memory: Recalled, scores: bool) -> str:
     """Return "- [time] author: text"."""
     where = _head_of_memory(memory, scores, timed=True)
-    return f"- {where}{speaker(memory.author)}: {indented(memory.text)}"
+    return f"- {where}{speaker_label(memory.author)}: {indent_memory_text(memory.text)}"
 
 
 def render_turn(memory: Recalled, scores: bool) -> str:
@@ -172,7 +172,7 @@ def render_turn(memory: Recalled, scores: bool) -> str:
         lines.append(f"Time: {time}")
     if scores and (known := scores_in_prompt(memory)):
         lines.append("Scores: " + _scores_text(known))
-    lines.append(f"{speaker(memory.author)}: {indented(memory.text)}")
+    lines.append(f"{speaker_label(memory.author)}: {indent_memory_text(memory.text)}")
     return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from vecall.clock import to_seconds
 from vecall.errors import InvalidArgumentError, InvalidMemoryError
 from vecall.filters.rights import TRUST_TIERS
-from vecall.scalars import shown
+from vecall.scalars import repr_of_object
 from vecall.types import MemoryEntry
 
 _TIMES = ("timestamp", "created_at", "updated_at", "valid_until")
@@ -81,7 +81,7 @@ class ScoredMemory:
     def __repr__(self) -> str:
         """Return the text, cut, and what tells memories apart."""
         names = ("text", "id", "author", "kind", "confidence", "importance")
-        return shown(self, **{name: getattr(self, name) for name in names})
+        return repr_of_object(self, **{name: getattr(self, name) for name in names})
 
     def __post_init__(self) -> None:
         """Check every field; convert numbers to floats and copy the metadata."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from vecall._core import Confidence
 from vecall.errors import ConfigError, InvalidMemoryError
-from vecall.scalars import short_repr
+from vecall.scalars import repr_of_changed_fields
 from vecall.types import MemoryEntry
 
 _SHIPPED = Path(__file__).with_name("calibrated.json")
@@ -138,7 +138,7 @@ class Calibration:
     full_weight: frozenset[str] = frozenset()
     messages: float = 0.0
 
-    __repr__ = short_repr
+    __repr__ = repr_of_changed_fields
 
     @staticmethod
     def shipped() -> Calibration:

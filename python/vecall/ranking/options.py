@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from vecall import _core
 from vecall.errors import ConfigError
-from vecall.scalars import exact, make_exact, short_repr
+from vecall.scalars import exact, make_fields_exact, repr_of_changed_fields
 from vecall.system import cached
 
 Reranker = Callable[[str, list[str]], Sequence[float] | Awaitable[Sequence[float]]]
@@ -104,11 +104,11 @@ class Ranking:
     depth: int = 50
     engine_ranking: _core.Ranking = field(init=False, repr=False, compare=False)
 
-    __repr__ = short_repr
+    __repr__ = repr_of_changed_fields
 
     def __post_init__(self) -> None:
         """Validate the options and derive `engine_ranking`."""
-        make_exact(self)
+        make_fields_exact(self)
         if self.authors is not None:
             authors = checked_favoured_authors(self.authors, "ranking.authors")
             object.__setattr__(self, "authors", authors)

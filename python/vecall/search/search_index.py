@@ -23,7 +23,7 @@ from vecall.index.snapshots import SnapshotCache
 from vecall.search.scores import Scoring
 from vecall.search.searcher import Searcher
 from vecall.store import EmbeddingModel, Storage, passing_metadata
-from vecall.types import Filter, several
+from vecall.types import Filter, as_names
 
 _TEXT_SHARE = 2  # texts may take one part in so many of the budget
 
@@ -210,8 +210,8 @@ def needs_passing_rows(wanted_labels: Filter) -> bool:
         or wanted_labels.not_kind is not None
         or wanted_labels.session_prefix is not None
         or wanted_labels.kind_prefix is not None
-        or len(several(wanted_labels.author)) > 1
-        or len(several(wanted_labels.kind)) > 1
+        or len(as_names(wanted_labels.author)) > 1
+        or len(as_names(wanted_labels.kind)) > 1
     )
 
 

@@ -44,7 +44,7 @@ from vecall.ranking.options import (
     checked_favoured_authors,
 )
 from vecall.ranking.relevance import Asked
-from vecall.scalars import make_exact, short_repr
+from vecall.scalars import make_fields_exact, repr_of_changed_fields
 from vecall.search import scores as _reorder
 from vecall.search.scores import (
     Hit,
@@ -59,8 +59,8 @@ from vecall.types import (
     Filter,
     MemoryEntry,
     SearchMemoryResponse,
+    as_names,
     check_share,
-    several,
 )
 from vecall.validation import check_min_similarity, check_time_zone
 
@@ -108,11 +108,11 @@ class SearchOptions:
     scorer: Scorer | None = None
     time_zone: str | tzinfo | None = None
 
-    __repr__ = short_repr
+    __repr__ = repr_of_changed_fields
 
     def __post_init__(self) -> None:
         """Validate all values, and load the calibration if it is a path."""
-        make_exact(self)
+        make_fields_exact(self)
         if self.min_similarity is not None:
             try:
                 floor = check_min_similarity(self.min_similarity)
@@ -689,7 +689,7 @@ def _engine_options(request: SearchRequest) -> dict[str, Any]:
         if conditions.session_id is not None:
             options["session"] = name_key(conditions.session_id)
         if conditions.not_session_id is not None:
-            names = several(conditions.not_session_id)
+            names = as_names(conditions.not_session_id)
             options["without_sessions"] = list(map(name_key, names))
         for name in ("author", "kind"):
             if isinstance(value := getattr(conditions, name), str):

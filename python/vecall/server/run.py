@@ -31,7 +31,7 @@ from vecall.clock import to_iso
 from vecall.errors import ConfigError
 from vecall.limits import HttpLimits
 from vecall.server.responses import HttpError, as_response
-from vecall.system import is_own, rights_of_others
+from vecall.system import is_file_of_user, rights_of_others
 
 
 class Listener(socket.socket):
@@ -474,7 +474,7 @@ def remove_old_exports(folder: Path | None = None) -> int:
 
 def _is_leftover(folder: Path) -> bool:
     about = folder.lstat()
-    own = stat.S_ISDIR(about.st_mode) and is_own(about)
+    own = stat.S_ISDIR(about.st_mode) and is_file_of_user(about)
     if not own or rights_of_others(about) or time.time() - about.st_mtime < _AGE_S:
         return False
     if [each.name for each in folder.iterdir()] != [_FILE]:

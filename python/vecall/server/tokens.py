@@ -365,7 +365,7 @@ class TokenFile:
         """Refuse a file that other users can read, write or replace."""
         if system.rights_of_others(facts):
             raise ConfigError("tokens: the file must not be open to others: chmod 600")
-        if not system.is_own(facts, or_root=True):
+        if not system.is_file_of_user(facts, or_root=True):
             msg = "tokens: the file must belong to the user of this process, or to root"
             raise ConfigError(msg)
         folder = self._path.parent.stat()
@@ -409,7 +409,7 @@ class TokenFile:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        system.replace(fresh, path)
+        system.replace_file(fresh, path)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

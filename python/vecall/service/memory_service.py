@@ -27,7 +27,7 @@ from vecall.limits import (
     Scope,
     Share,
     Trigger,
-    checked_trigger,
+    session_trigger,
 )
 from vecall.operations import options
 from vecall.operations.admin import Admin
@@ -145,7 +145,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     ) -> None:
         """Open the file, or create it."""
         chosen = resolve_embedder_later(embedder)
-        when = checked_trigger(trigger)
+        when = session_trigger(trigger)
         provider = options.checked_summarizer(summarizer)
         if self._warns_of_raw_turns and chosen is not None:
             options.warn_of_raw_turns(provider, when)
@@ -223,7 +223,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         interval = None if memory.read_only else memory.maintenance_interval
         work = self._work.next_run
         self._worker = PeriodicWorker(lambda: run_sync(work()), interval)
-        self._sessions.on_buffered = self._worker.wake
+        self._sessions.on_buffered = self._worker.wake_thread
 
     @property
     def sync(self) -> SyncMemoryService:

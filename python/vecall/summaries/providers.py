@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 from vecall import errors
 from vecall.clock import to_iso, to_seconds
 from vecall.content import get_field, get_list, text_parts, to_valid_utf8
-from vecall.scalars import Shown, exact, make_exact
+from vecall.scalars import Shown, exact, make_fields_exact
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -47,7 +47,7 @@ class SessionSummary(Shown):
             InvalidArgumentError: A value is not allowed.
             InvalidTypeError: The type of a value is not allowed.
         """
-        make_exact(self)
+        make_fields_exact(self)
         summary: object = self.summary
         if not isinstance(summary, str):
             raise errors.InvalidTypeError("summary: expected a text")

@@ -17,9 +17,9 @@ from vecall.clock import to_iso
 from vecall.errors import InvalidArgumentError
 from vecall.lexical import words
 from vecall.lexical.statements import PROPOSED, likeness
-from vecall.limits import check_count
+from vecall.limits import check_limit_count
 from vecall.prompts.render import token_counter, whole_tokens
-from vecall.text import escape, strip_invisible
+from vecall.text import escape_tags, strip_invisible
 from vecall.types import MemoryEntry
 
 DEFAULT_MAX_TOKENS = 2_000
@@ -351,7 +351,7 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
 
 
 def _neutralised_text(text: str) -> str:
-    return escape(strip_invisible(text))
+    return escape_tags(strip_invisible(text))
 
 
 User = tuple[str, str]
@@ -394,7 +394,7 @@ class ShownMemories:
 
     def __init__(self, max_turns: int = 1_000, max_characters: int = 4_000_000) -> None:
         """Create the object without turns."""
-        check_count(max_turns, "max_turns")
+        check_limit_count(max_turns, "max_turns")
         self._max_turns = max_turns
         self._max_characters = max_characters
         self._size = 0

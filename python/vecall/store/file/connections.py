@@ -16,13 +16,13 @@ from urllib.parse import quote
 
 from vecall import errors
 from vecall.clock import ExpiryClock
-from vecall.concurrency.time_slices import watched
+from vecall.concurrency.time_slices import watched_work
 from vecall.store import transaction
 from vecall.store.file.counters import TIDY, count_added_rows, read_added_rows
 from vecall.store.names import HIDDEN_APP, hidden_user, require_absent, require_hidden
 from vecall.store.rows import Added, names_checksum
 from vecall.store.values import NO_VALUE
-from vecall.system import resolved
+from vecall.system import resolve_path
 
 # Converts SQLite's errors to vecall's.
 
@@ -237,7 +237,7 @@ class LockedConnection:
 def reading_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """Yield a connection once, inside a transaction that reads one state."""
     connection.execute("BEGIN")
-    work = watched()
+    work = watched_work()
     if work is not None:  # a statement over many rows ends with the work
         connection.set_progress_handler(work.is_abandoned, _STEPS_WATCHED)
     try:
@@ -267,7 +267,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     """
     if not file_bytes(path.with_name(path.name + "-wal")):
         return connect_to_file(path)
-    return connect_to_file(resolved(path), options="mode=ro")
+    return connect_to_file(resolve_path(path), options="mode=ro")
 
 
 def connect_to_file(

@@ -173,7 +173,7 @@ class Reserve:
         try:
             about = os.fstat(handle)
             is_plain = stat.S_ISREG(about.st_mode) and about.st_nlink == 1
-            if is_plain and system.is_own(about):
+            if is_plain and system.is_file_of_user(about):
                 end = about.st_size + size
                 os.lseek(handle, about.st_size, os.SEEK_SET)
                 for at in range(about.st_size, end, _STEP):
@@ -307,7 +307,7 @@ def close_file_gate(gate: FileLock) -> None:
 
 
 def _lock_file_path(database: Path) -> Path:
-    path = system.resolved(database)
+    path = system.resolve_path(database)
     return path.with_name(path.name + ".lock")
 
 
@@ -322,7 +322,7 @@ def _forget_gates_of_parent() -> None:
     _gates_mutex = threading.Lock()
 
 
-system.at_fork(after_in_child=_forget_gates_of_parent)
+system.register_at_fork(after_in_child=_forget_gates_of_parent)
 
 
 # The folder of snapshots next to a database file.

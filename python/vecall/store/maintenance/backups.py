@@ -110,7 +110,7 @@ def copy_file_state(source: sqlite3.Connection, target: Path) -> None:
             if ("snap",) in columns:  # not in files of the first schema
                 copy.execute("UPDATE part SET snap = NULL")
         system.sync_file(passing)
-        system.replace(passing, target)
+        system.replace_file(passing, target)
     except BaseException:
         _remove_file_and_companions(passing)
         raise
@@ -196,7 +196,7 @@ def keep_backups(
         try:
             copy(passing)
             check(passing)
-            system.replace(passing, target)
+            system.replace_file(passing, target)
         finally:
             _remove_file_and_companions(passing)
         system.sync_folder(folder)
@@ -277,7 +277,7 @@ def _exchange_files(passing: Path, target: Path) -> Path | None:
     """Give a file another's name; return where the other one is kept."""
     if not target.exists():
         filesystem.require_new_file(target)
-        system.replace(passing, target)
+        system.replace_file(passing, target)
         system.sync_folder(target.parent)
         return None
     aside = target.with_name(f"{target.name}.before-{_backup_timestamp()}")
@@ -289,8 +289,8 @@ def _exchange_files(passing: Path, target: Path) -> Path | None:
             for suffix in _LOGS:
                 log = target.with_name(target.name + suffix)
                 if log.exists():
-                    system.replace(log, aside.with_name(aside.name + suffix))
-            system.replace(passing, target)
+                    system.replace_file(log, aside.with_name(aside.name + suffix))
+            system.replace_file(passing, target)
         except OSError as error:
             msg = f"target: cannot be replaced: {error.strerror}"
             raise errors.StorageError(msg) from error

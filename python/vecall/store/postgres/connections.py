@@ -36,7 +36,7 @@ from vecall.store.postgres.url import (
     set_for_transaction,
     settings_in,
 )
-from vecall.system import at_fork, has_input
+from vecall.system import register_at_fork, socket_has_input
 from vecall.telemetry import warn_caller
 
 # A connection whose waits end, also if the server acknowledges and never answers.
@@ -80,7 +80,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         if monotonic() - self._opened_at > _MOST_AGE_S:
             return False
         # An idle connection has nothing to read but its end.
-        return not has_input(self.pgconn.socket)
+        return not socket_has_input(self.pgconn.socket)
 
     def wait(
         self, gen: Generator[Any, Any, _Result], *args: Any, **kwargs: Any
@@ -517,4 +517,4 @@ def _disown_connections_after_fork() -> None:
         connections.disown_connections_of_parent()
 
 
-at_fork(after_in_child=_disown_connections_after_fork)
+register_at_fork(after_in_child=_disown_connections_after_fork)

@@ -21,7 +21,7 @@ from vecall.store.rows import (
 )
 from vecall.store.transaction import Transaction, select_in, visible
 from vecall.store.values import PIECES, parse_stored_object
-from vecall.types import Condition, Filter, several
+from vecall.types import Condition, Filter, as_names
 
 _READ = (
     f"{', '.join('mem.' + name for name in COLUMNS.split(', '))}, "
@@ -370,14 +370,14 @@ def sql_of_labels(wanted_labels: Filter) -> tuple[str, list[str]]:
         ("(session IS NULL OR session NOT IN ({}))", wanted_labels.not_session_id),
         ("id NOT IN ({})", wanted_labels.not_id),
     ):
-        if names := several(given):
+        if names := as_names(given):
             condition += f" AND {among.format(', '.join('?' * len(names)))}"
             values += names
     for name, given in (
         ("session", wanted_labels.session_prefix),
         ("kind", wanted_labels.kind_prefix),
     ):
-        if prefixes := several(given):
+        if prefixes := as_names(given):
             # The database measures: PostgreSQL stores some characters as two.
             begins = f"substr({name}, 1, length(CAST(? AS TEXT))) = ?"
             condition += f" AND ({' OR '.join([begins] * len(prefixes))})"
