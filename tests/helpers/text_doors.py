@@ -26,7 +26,7 @@ from vecall import (
 )
 from vecall.cli.console import CleanStream
 from vecall.clock import to_seconds
-from vecall.coding_agents.install import with_value
+from vecall.coding_agents.install import with_json
 from vecall.coding_agents.transcript import read_turns
 from vecall.lexical.statements import statement_key
 from vecall.operations.consolidation import _words_and_signs
@@ -228,7 +228,7 @@ def _reading_doors(folder: Path) -> Doors:
         turns_of_session({"events": [{"content": text, "author": text}]})
 
     def settings(text: str) -> None:
-        with_value(json.dumps({"a": text, "hooks": {}}), ["hooks", "b"], text)
+        with_json(json.dumps({"a": text, "hooks": {}}), ["hooks", "b"], text)
 
     def moment(text: str) -> None:
         to_seconds(text, "timestamp")

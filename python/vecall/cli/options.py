@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from vecall.cli.console import naming_path_in_errors, one_line
-from vecall.coding_agents.options import APP, DEFAULT, USER, default_path, prepared
+from vecall.coding_agents.options import APP, DEFAULT, USER, default_path, prepared_path
 from vecall.embedders.base import is_async
 from vecall.embedders.resolve import AUTO, NAMES, EmbedderLike, resolve
 from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
@@ -434,7 +434,7 @@ def open_service(
     with (
         naming_path_in_errors(shown_path(path)),
         MemoryService(
-            path if read_only else prepared(path),
+            path if read_only else prepared_path(path),
             embedder=given,
             read_only=read_only,
             writes=WritePolicy(on_write=on_write),

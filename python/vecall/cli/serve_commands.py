@@ -28,11 +28,11 @@ from vecall.coding_agents.options import (
     APP,
     DEFAULT,
     USER,
-    add_options,
+    add_agent_options,
     as_arguments,
-    changed_options,
+    changed_agent_options,
     default_path,
-    prepared,
+    prepared_path,
 )
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.limits import Eviction, HttpLimits, Quota, trigger_from_text
@@ -142,7 +142,7 @@ def token_file_of_options(options: argparse.Namespace) -> TokenFile:
 
     if options.tokens is None:
         cli.refuse_database_url(options.path, "name the file of tokens with --tokens")
-    return TokenFile(options.tokens or f"{prepared(options.path)}.tokens")
+    return TokenFile(options.tokens or f"{prepared_path(options.path)}.tokens")
 
 
 def _token_expiry(text: str | None) -> float | None:
@@ -297,7 +297,7 @@ def _token_create_command(options: argparse.Namespace) -> str:
 
 def _open_served_memory(options: argparse.Namespace) -> MemoryService:
     return MemoryService(
-        prepared(options.path),
+        prepared_path(options.path),
         embedder=cli.parse_embedder(options.embedder),
         read_only=options.read_only,
         trigger=options.trigger and trigger_from_text(options.trigger),
@@ -385,7 +385,7 @@ def _run_mcp(options: argparse.Namespace) -> int:
     for name in _SILENT:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     os.umask(0o077)
-    path = prepared(default_path() if options.path is None else options.path)
+    path = prepared_path(default_path() if options.path is None else options.path)
     with (
         ui.naming_path_in_errors(cli.shown_path(path)),
         private_pipes() as pipes,
@@ -415,7 +415,7 @@ def _mcp_server_command(options: argparse.Namespace) -> list[str]:
         path = options.path if is_url else str(Path(options.path).absolute())
         command += ["--path", path]
     defaults = {"app": APP, "user": USER, "max_tokens": MAX_TOKENS, "ttl": None}
-    command += changed_options(options, **defaults, embedder="auto")
+    command += changed_agent_options(options, **defaults, embedder="auto")
     if options.read_only:
         command.append("--read-only")
     return command
@@ -454,7 +454,7 @@ def _run_ui(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _exit_server_process)  # so that the file is closed
     limits = HttpLimits()
     with MemoryService(
-        prepared(options.path),
+        prepared_path(options.path),
         embedder=cli.parse_embedder(options.embedder),
         read_only=not options.write,
     ) as memory:
@@ -497,7 +497,7 @@ def _run_given_hook(options: argparse.Namespace) -> int:
     --settings FILE path  the agent's settings (default: those of the user)
     --print  print the hooks, and change nothing
     --uninstall  the same as vecall uninstall""",
-    add_options,
+    add_agent_options,
 )
 def _run_install(options: argparse.Namespace) -> int:
     if options.uninstall:
@@ -506,7 +506,7 @@ def _run_install(options: argparse.Namespace) -> int:
     arguments = as_arguments(options, of_server=not agent.events)
     hooks = agent.hooks(agents.vecall_command(), arguments)
     if options.print:
-        print(agents.installed_text(agent, hooks), end="")
+        print(agents.installed_settings_text(agent, hooks), end="")
         return 0
     changed = _change_settings(options, partial(agents.install, hooks=hooks), "added")
     if changed and agent.name == "codex":
@@ -519,7 +519,7 @@ def _run_install(options: argparse.Namespace) -> int:
     agent {{{",".join(agents.AGENTS)}}}  the coding agent
     --settings FILE path  the agent's settings (default: those of the user)""")
 def _run_uninstall(options: argparse.Namespace) -> int:
-    _change_settings(options, agents.uninstall, "removed")
+    _change_settings(options, agents.uninstall_hooks, "removed")
     return 0
 
 

@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from vecall.coding_agents.transcript import LineTurns, turns_of_line
+from vecall.coding_agents.transcript import LineTurns, turns_of_transcript_line
 from vecall.importing.sources import (
     MOST_CHARACTERS,
     Record,
@@ -282,7 +282,7 @@ def read_transcript(source: Source) -> Iterator[Record]:
         place = f"line {number}"
         if len(line) > MOST_CHARACTERS:
             expected(place, f"at most {MOST_CHARACTERS:,} bytes")
-        found = turns_of_line(line, at) if line.strip() else LineTurns([])
+        found = turns_of_transcript_line(line, at) if line.strip() else LineTurns([])
         at += len(line)
         if not found.is_known and not _is_json_object_line(line):
             expected(place, "a JSON object, as the line of a transcript")

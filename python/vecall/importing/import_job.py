@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from vecall.coding_agents.transcript import turns_of_line
+from vecall.coding_agents.transcript import turns_of_transcript_line
 from vecall.content import get_field
 from vecall.errors import (
     CorruptFileError,
@@ -119,7 +119,7 @@ def _is_transcript_head(head: bytes) -> bool:
     lines = filter(bytes.strip, head.split(b"\n", 50)[:50])
     return any(
         found.turns or (found.is_known and found.session_id is not None)
-        for found in (turns_of_line(line, 0) for line in lines)
+        for found in (turns_of_transcript_line(line, 0) for line in lines)
     )
 
 
