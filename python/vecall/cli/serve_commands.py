@@ -96,9 +96,9 @@ def _run_token_create(options: argparse.Namespace) -> int:
 def _run_token_list(options: argparse.Namespace) -> int:
     """Show all tokens without their hashes."""
     file = token_file_of_options(options)
-    from vecall.server.tokens import to_json
+    from vecall.server.tokens import token_to_json
 
-    listed = [to_json(token) for token in file.read()]
+    listed = [token_to_json(token) for token in file.read()]
     uses = file.last_uses()
     for token in listed:
         del token["sha256"]

@@ -125,7 +125,7 @@ class _Application:
                 raise responses.HttpError("not_found", "There is nothing at this path.")
             await self._check_and_answer(HttpRequest(scope, receive), counted)
         except Exception as error:
-            expected = responses.answer_to(error)
+            expected = responses.error_answer(error)
             if expected is None:
                 _log.error("%s %s", id_, type(error).__name__)
             if started:
@@ -162,7 +162,7 @@ class _Application:
             most = gate.limits.max_text_body_bytes
             body = await gate.read_bytes(request, token.id, most, held)
             # The SDK parses it again, but fails on JSON that is nested too deeply.
-            message = await gate.parsed(body, token.id, _OBJECT, Validator({}))
+            message = await gate.parse_body(body, token.id, _OBJECT, Validator({}))
             answers, server = self._served(token)
             if _is_plain_request(request) and _is_plain_call(message, body, answers):
                 params = message["params"]
