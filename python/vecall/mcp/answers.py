@@ -150,8 +150,8 @@ class Answers:
         `unknown` is the code of an unknown URI.
         """
         try:
-            found: Result | None = await self._in_time(
-                False, lambda: self._read_content(uri)
+            found: Result | None = await self._do_in_time(
+                False, lambda: self._read_resource_content(uri)
             )
         except VecallError as error:
             raise ProtocolError(INTERNAL_ERROR, str(error)) from None
@@ -185,11 +185,11 @@ class Answers:
         given = {} if arguments is None else arguments
         writes = not tool.hints["readOnlyHint"]
         try:
-            answer = await self._in_time(writes, lambda: tool.call(given))
+            answer = await self._do_in_time(writes, lambda: tool.call(given))
         except VecallError as error:
-            return _error_result(str(error))
+            return _tool_error_result(str(error))
         if "error" in answer:
-            return _error_result(answer["error"])
+            return _tool_error_result(answer["error"])
         text = json.dumps(answer, ensure_ascii=False)
         return {
             "content": [{"type": "text", "text": text}],
@@ -197,7 +197,7 @@ class Answers:
             "isError": False,
         }
 
-    async def _read_content(self, uri: str) -> dict[str, Any] | None:
+    async def _read_resource_content(self, uri: str) -> dict[str, Any] | None:
         """Return the content of a resource; None for an unknown URI.
 
         The text is a block of `render`, which declares itself data. Copies of it are
@@ -251,7 +251,7 @@ class Answers:
                 push(newest, item)
         return [entry for *_, entry in sorted(newest, reverse=True)]
 
-    async def _in_time(
+    async def _do_in_time(
         self, writes: bool, work: Callable[[], Coroutine[Any, Any, Any]]
     ) -> Any:
         """Do a work that is admitted, or raise VecallError with what to tell of it."""
@@ -271,5 +271,5 @@ class Answers:
             raise VecallError("The memory failed to answer.") from None
 
 
-def _error_result(message: str) -> Result:
+def _tool_error_result(message: str) -> Result:
     return {"content": [{"type": "text", "text": message}], "isError": True}

@@ -105,7 +105,7 @@ def _object(*required: str, **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def _array(items: Mapping[str, Any]) -> dict[str, Any]:
+def _array_schema(items: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
@@ -132,7 +132,7 @@ _FIELDS: dict[str, Any] = {
     },
 }
 _MEMORY = _object("text", **_FIELDS)
-_MEMORIES = {"memories": _array(_MEMORY), "note": _NOTE}
+_MEMORIES = {"memories": _array_schema(_MEMORY), "note": _NOTE}
 _SIMILAR = _object(
     *("text", "id", "score", "says"),
     **_FIELDS,
@@ -304,7 +304,7 @@ class AddMemory(DeskTool, for_models.Remember):
         "status",
         status=_status("remembered", "already_remembered", "not_remembered"),
         id=_TEXT,
-        similar=_array(_SIMILAR),
+        similar=_array_schema(_SIMILAR),
         note=_NOTE,
     )
     _takes = (*for_models.Remember._takes, "timestamp")
