@@ -288,7 +288,7 @@ class World:
     def _check_books(self, serving: Any) -> None:
         loader, engine = serving.partitions, serving.engine
         assert not loader._work.keys(), "work is left"
-        assert not loader._residents.pins(), "a pin is left"
+        assert not loader._residents.pinned_partitions(), "a pin is left"
         assert not len(loader._locks), "a lock is left"
         entries = loader._residents._entries
         assert loader.nbytes == sum(entry.nbytes for entry in entries.values())

@@ -23,7 +23,7 @@ from vecall.errors import ConfigError, VecallError
 from vecall.importing import import_job as imports
 from vecall.importing.documents import EXPORTS, NOT_HELD, export_file
 from vecall.importing.sources import Source, Tally
-from vecall.index.partition_cache import examine_storage, require_whole
+from vecall.index.partition_cache import examine_storage, require_undamaged_copy
 from vecall.service.memory_service import MemoryService
 from vecall.types import Imported
 from vecall.validation import is_database_url
@@ -134,7 +134,7 @@ def _run_backup(options: argparse.Namespace) -> int:
         else:
             cli.make_private_folder(target, "target")
             target, removed = store.keep_backups(
-                file, target, options.keep, backup, require_whole
+                file, target, options.keep, backup, require_undamaged_copy
             )
     facts = {"bytes": target.stat().st_size, "file": str(target), "removed": removed}
     line = f"{facts['bytes']:,} bytes in {target}"
@@ -159,7 +159,7 @@ def _run_restore_backup(options: argparse.Namespace) -> int:
     cli.require_file(options.backup)
     with ui.naming_path_in_errors(backup):  # the target is named in the message
         aside = store.restore_backup(
-            backup, target, require_whole, replacing=options.replace
+            backup, target, require_undamaged_copy, replacing=options.replace
         )
     line = f"{backup} is now {target}"
     if aside is not None:

@@ -26,7 +26,7 @@ from vecall.embedders.resolve import AUTO, NAMES, EmbedderLike, resolve
 from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
 from vecall.filters.rights import TRUST_TIERS, Rights
 from vecall.hooks import WriteHook
-from vecall.index.embedding import model_of
+from vecall.index.embedding import model_of_embedder
 from vecall.operations.options import WritePolicy
 from vecall.service._user_sync import SyncUserMemory
 from vecall.service.memory_service import MemoryService
@@ -430,7 +430,7 @@ def open_service(
     if given not in (None, AUTO) and is_new:
         given = resolve(given)
         if given is not None:
-            model_of(given)  # if the embedder fails, create no file
+            model_of_embedder(given)  # if the embedder fails, create no file
     with (
         naming_path_in_errors(shown_path(path)),
         MemoryService(

@@ -109,7 +109,7 @@ class EmbeddingQueue:
         while todo or running:
             while todo and len(running) < self._most_in_flight:
                 next_texts, todo = todo[:_BATCH], todo[_BATCH:]
-                batch = self._start_batch(app, user, next_texts, found, elsewhere)
+                batch = self._start_embedding(app, user, next_texts, found, elsewhere)
                 if batch is not None:
                     running.append(batch)
             if running:
@@ -123,7 +123,7 @@ class EmbeddingQueue:
                 found[text] = (await self.embed_texts(app, user, [text]))[0]
         return [found[text] for text in texts]
 
-    def _start_batch(
+    def _start_embedding(
         self,
         app: str,
         user: str,
@@ -203,7 +203,7 @@ class EmbeddingQueue:
 
     def _submit_texts(self, texts: list[str]) -> Future[list[bytes | None]]:
         return self._submit(
-            self._texts_async, self.embedder.embed, texts, _all_as_bytes
+            self._texts_async, self.embedder.embed, texts, _vectors_as_bytes
         )
 
     def _submit(
@@ -324,7 +324,7 @@ def _hash_of_text(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=16).digest()
 
 
-def model_of(embedder: Embedder) -> store.EmbeddingModel:
+def model_of_embedder(embedder: Embedder) -> store.EmbeddingModel:
     """Return the model of an embedder, as the file stores it."""
     probe = getattr(embedder, "probe", None)
     return store.EmbeddingModel(
@@ -334,15 +334,15 @@ def model_of(embedder: Embedder) -> store.EmbeddingModel:
     )
 
 
-def as_bytes(vector: NDArray[np.float32]) -> bytes | None:
+def vector_as_bytes(vector: NDArray[np.float32]) -> bytes | None:
     """Return a vector in the file's format; None for a zero vector."""
     if not vector.any():
         return None
     return vector.astype("<f4", copy=False).tobytes()
 
 
-def _all_as_bytes(vectors: Vectors) -> list[bytes | None]:
-    return [as_bytes(vector) for vector in vectors]
+def _vectors_as_bytes(vectors: Vectors) -> list[bytes | None]:
+    return [vector_as_bytes(vector) for vector in vectors]
 
 
 def embedded_text(author: str | None, text: str) -> str:

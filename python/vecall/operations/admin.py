@@ -16,7 +16,7 @@ from vecall.concurrency.join import Join
 from vecall.embedders import Embedder, why_words_only
 from vecall.embedders.base import can_embed
 from vecall.embedders.resolve import EmbedderLike, resolve
-from vecall.index.embedding import EmbeddingQueue, embedded_text, model_of
+from vecall.index.embedding import EmbeddingQueue, embedded_text, model_of_embedder
 from vecall.operations.consolidation import Consolidator
 from vecall.operations.import_export import (
     ImportOptions,
@@ -64,7 +64,7 @@ class Reembedding:
         Concurrent loads check whether the switch was committed. Between that commit
         and the switch of the runtime, a load finds no vectors of the old model.
         """
-        candidate = model_of(self._embedder)
+        candidate = model_of_embedder(self._embedder)
         self._finish_crashed_migration()
         model = self._storage.begin_migration(candidate)
         if model is None:  # no model before, or the same one: nothing to embed
@@ -75,7 +75,7 @@ class Reembedding:
             return 0
         count = 0
         embedding = EmbeddingQueue(self._embedder)
-        moving = self._runtime.search_index.partitions.moving
+        moving = self._runtime.search_index.partitions.prevent_searches
         try:
             with moving(partial(self._switch_if_moved, model)):
                 while not self._runtime.closed:

@@ -23,7 +23,7 @@ from vecall.embedders import Embedder, automatic
 from vecall.embedders.base import is_async
 from vecall.filters.rights import FULL, Rights, cap_trust_tier
 from vecall.hooks import PendingWrite, Verdict, WriteHook
-from vecall.index.embedding import Backfill, EmbeddingQueue, model_of
+from vecall.index.embedding import Backfill, EmbeddingQueue, model_of_embedder
 from vecall.index.item_index import ItemCache
 from vecall.index.row_cache import NewestChanges, ReadThreads
 from vecall.ingest.parts import checked_included_parts
@@ -400,7 +400,7 @@ class Runtime:
                     "it is searched by words alone"
                 )
             return None
-        given = model_of(embedder)
+        given = model_of_embedder(embedder)
         if stored is None and self.read_only:
             return None  # a read-only file without vectors
         if stored is not None:

@@ -554,7 +554,7 @@ class Searcher:
         part = entry.part
         for rid in rids:
             if rid >> 32 != part:  # a row number begins with its partition's number
-                partitions.distrust(entry)
+                partitions.distrust_partition(entry)
                 return None
         coverage, vector_weight, mean, deviation, rows, inside, best = summary
         has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
