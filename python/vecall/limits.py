@@ -266,7 +266,7 @@ def session_trigger(given: object) -> Trigger | None:
 
 
 def trigger_from_text(text: str) -> str | dict[str, object]:
-    """Return what `checked_trigger` takes, of NAME or NAME:NUMBER."""
+    """Return what `session_trigger` takes, of NAME or NAME:NUMBER."""
     name, colon, number = text.partition(":")
     if not colon:
         return name

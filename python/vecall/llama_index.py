@@ -68,7 +68,7 @@ def metadata_matches(filters: MetadataFilters, metadata: Mapping[str, Any]) -> b
 def where_of(filters: MetadataFilters | None) -> dict[str, Any] | None:
     """Return conditions for `Items.find` that every match meets.
 
-    They have the exact comparisons with texts of an "and"; `matches` decides the rest.
+    They have the exact comparisons with texts of an "and", `metadata_matches` the rest.
     """
     if filters is None or filters.condition not in {None, FilterCondition.AND}:
         return None

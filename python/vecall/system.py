@@ -145,7 +145,7 @@ class OpenFolder:
         return open_private(self._name(name), flags, folder=self._at)
 
     def replace(self, source: str, target: str) -> None:
-        """As `replace`."""
+        """As `replace_file`."""
         folders = {}
         if self._at is not None:
             folders = {"src_dir_fd": self._at, "dst_dir_fd": self._at}

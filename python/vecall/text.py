@@ -1,9 +1,9 @@
 """Functions over a whole text, from anybody and of any length: each takes linear time.
 
-`normalise`, `with_tones`, `nfc` and `nfkc` normalise; `strip_invisible` removes
-invisible characters, `without_blocks` what stands between two tags. `escape` escapes
-tags, and `indented` and `label` keep a value inside its record. These three guarantee
-that in a rendered block only vecall writes "<" and lines that start at the left edge.
+`normalise`, `with_tones`, `to_nfc` and `to_nfkc` normalise; `strip_invisible` removes
+invisible characters, `without_blocks` all between two tags. `escape_tags` escapes
+tags, and `indent_memory_text` and `safe_label` keep a value inside its record: in a
+rendered block only vecall writes "<" and lines that start at the left edge.
 
 Only this module calls `unicodedata.normalize` with a text: the time of that grows with
 the square of the marks in a row (tests/lexical/test_linear_time.py).

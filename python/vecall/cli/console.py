@@ -29,7 +29,7 @@ from vecall.types import MemoryEntry, Revision
 #
 # The output of a command can contain texts of memories, file names and model names.
 # Escape sequences in them could set the terminal's title, write its clipboard or hide
-# text. So all output passes through `shown`, to a terminal as well as to a pipe.
+# text. So all output passes through `printable_text`, also to a pipe.
 
 
 # Noncharacters that stand for terminal codes. `strip_invisible` removes them from every

@@ -307,13 +307,13 @@ def choose_app(memory: MemoryService, given: str | None) -> str:
 def choose_user(
     memory: MemoryService, app: str, given: str | None, also: Iterable[str] = ()
 ) -> str:
-    """Return a user of an app as `app_of`; `also` are names that may be meant."""
+    """Return a user of an app as `choose_app`; `also` are names that may be meant."""
     listed = partial(memory.sync.admin.list_users, app_name=app)
     return _choose_known_name("user", given, listed, attrgetter("user_id"), also)
 
 
 def choose_session(user: SyncUserMemory, given: str, also: Iterable[str]) -> str:
-    """Return a session of a user, as `user_of` returns a user."""
+    """Return a session of a user, as `choose_user` returns a user."""
     named = attrgetter("session_id")
     return _choose_known_name("session", given, user.list_sessions, named, also)
 

@@ -120,8 +120,8 @@ class SingleFlight:
         """Claim the texts that no one embeds yet; return the futures of the others.
 
         Both are by index in `keys`. The caller must embed the texts that `mine`
-        receives, then pass their keys to `sent` or `dropped`. On any interrupt, even
-        one before this call returns, it must pass `mine` to `abandoned`.
+        receives, then pass their keys to `sent` or `drop_claims`. On any interrupt,
+        also before this call returns, it must pass `mine` to `abandon_claims`.
         """
         others: dict[int, Future[bytes | None]] = {}
         with self._lock:

@@ -532,7 +532,7 @@ def with_times(
 
 
 def scan_of(wanted: Mapping[str, Any], most: int | None = None) -> Test:
-    """Return a test of the metadata of one scan; see `Conditions.scan`."""
+    """Return a test of the metadata of one scan; see `Conditions.test_for_scan`."""
     return _parsed_conditions(wanted).test_for_scan(most)
 
 

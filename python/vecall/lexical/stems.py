@@ -118,7 +118,7 @@ class Language:
         return number
 
     def term_of_new_word(self, word: str) -> int:
-        """Return what `term` does, without the cache."""
+        """Return what `term_of_word` does, without the cache."""
         stem = self.stem(word)
         return hash_of_stem(stem) if stem else STOPPED
 

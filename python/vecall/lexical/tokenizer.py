@@ -7,7 +7,7 @@ whose words differ in them. A single letter keeps the signs after it: C++, C#, A
 
 Scripts without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) and Korean, which
 attaches particles to words, become overlapping pairs of characters. Two texts then
-share a pair wherever they share two neighbouring characters. `symbols` returns
+share a pair wherever they share two neighbouring characters. `symbol_words` returns
 what is no word and is found nevertheless: single characters and emoji.
 """
 

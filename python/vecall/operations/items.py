@@ -80,7 +80,7 @@ def value_of_item_row(row: ItemRow) -> Any:
 def item_of_row(
     row: ItemRow, now: float, score: float | None = None, *, value: Any
 ) -> Item:
-    """Return the item of a row; `value_of` has its value."""
+    """Return the item of a row; `value_of_item_row` has its value."""
     return Item(
         store.decode_namespace(row.ns),
         row.key,

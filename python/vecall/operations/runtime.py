@@ -92,7 +92,7 @@ class WriteReviewer:
     async def review(
         self, key: Key, drafts: list[Draft], scope: str = "user", explicit: bool = False
     ) -> list[Draft]:
-        """Return the drafts that the hook accepts, changed by it; see `review_each`."""
+        """Return the accepted drafts, changed by the hook; see `review_each_draft`."""
         results = await self.review_each_draft(key, drafts, scope, explicit)
         if results is drafts:
             return drafts

@@ -118,7 +118,7 @@ def memory_of_hit(
 
 
 def is_expired_hit(hit: VectorSearchResult, now: float, wall: float) -> bool:
-    """Whether a row has expired, by the times of `to_metadata`."""
+    """Whether a row has expired, by the times of `row_metadata`."""
     times = hit.metadata.get("expires_at"), hit.metadata.get("valid_until")
     ends = zip(times, (now, wall), strict=True)
     return any(end is not None and end <= time for end, time in ends)

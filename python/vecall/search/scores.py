@@ -86,7 +86,7 @@ class Hit:
 
 @lru_cache(4_096)  # few distinct ages in days and use counts occur
 def importance_after_days(prior: float | None, uses: int | None, days: float) -> float:
-    """Return the importance of a memory after whole days, as `weight_of` does."""
+    """Return the `importance_weight` of a memory after whole days."""
     # Age counts from the middle of the day, so rounding does not change the day.
     return importance_weight(prior, uses, (days + 0.5) * DAY)
 

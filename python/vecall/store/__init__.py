@@ -2,8 +2,8 @@
 
 `open_storage` opens a `Storage`. All that is read of it goes through `StorageReads`.
 All that is written is one of the jobs below, such as `AddMemories`. The functions of a
-path (`examine`, `repair`, `recover`, ...) are tools for SQLite files; no service needs
-them. What is imported here is what the layers above may use.
+path (`examine`, `repair_file`, `recover_file`) are tools for SQLite files; no service
+needs them. What is imported here is what the layers above may use.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def hide_name(key: bytes, name: str) -> str:
 
 
 def digest_keys_statement(part: int) -> transaction.Statement:
-    """Return the query of `keys_of`."""
+    """Return the query of `digest_keys`."""
     query = "SELECT id FROM tomb WHERE part = ? AND id >= ? AND id < ? LIMIT ?"
     return query, (part, _KEY_MARK, _KEY_END, _MOST_KEYS)
 
@@ -108,7 +108,7 @@ def hidden_forms_of(
 ) -> dict[str, str]:
     """Return the names by their forms in the file: the name itself and its digests.
 
-    `keys` are what `keys_of` returned in this transaction; None asks the file.
+    `keys` are what `digest_keys` returned in this transaction; None asks the file.
     """
     names = list(names)
     forms = dict(zip(names, names, strict=True))
@@ -123,7 +123,7 @@ _TOMBSTONES = "SELECT id, why FROM tomb WHERE part = ? AND id IN"
 def announce_tombstone_reads(
     connection: transaction.Transaction, part: int, ids: Sequence[str]
 ) -> Iterator[transaction.Statement]:
-    """Yield what `tombstones` reads if no purge has hidden an id of the user."""
+    """Yield what `read_tombstones` reads if no purge has hidden an id of the user."""
     if ids:
         yield digest_keys_statement(part)
         different = list(dict.fromkeys(ids))
@@ -138,7 +138,7 @@ def read_tombstones(
 ) -> Iterator[tuple[str, str, Why | None]]:
     """Yield the ids that have a tombstone, with their form in the file, and why.
 
-    The reason is None if a caller deleted the memory. `keys` as in `forms_of`.
+    The reason is None if a caller deleted the memory. `keys` as in `hidden_forms_of`.
     """
     if not ids:
         return

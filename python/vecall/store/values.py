@@ -190,7 +190,7 @@ NO_VALUE = (
 #
 # A checksum was once of the `repr` of what a caller gave. A number of NumPy's, such as
 # a TTL, was written as a plain number with a checksum of its NumPy spelling. Rows with
-# such a checksum are whole; `old_spellings` finds them again.
+# such a checksum are whole; `old_numpy_spellings` finds them again.
 
 
 def canonical_column_text(value: object) -> str:

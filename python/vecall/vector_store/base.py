@@ -359,7 +359,7 @@ class CheckedVectorStore(ABC):
     applies_where = True
     """The store applies `VectorStoreFilter.where`."""
 
-    _is_newest_first = False  # whether `_nearest` orders equal scores so
+    _is_newest_first = False  # whether `_nearest_rows` orders equal scores so
 
     def __init__(self, limits: Limits | None) -> None:
         """Use these limits, or the default ones."""

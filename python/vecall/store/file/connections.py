@@ -220,7 +220,7 @@ class LockedConnection:
     def __init__(self, connection: sqlite3.Connection | None) -> None:
         """Start with a working connection, or with one that is opened when needed."""
         self.lock = threading.RLock()
-        self.counts = False  # whether `count_writes` has prepared the connection
+        self.counts = False  # whether `count_writes_of_connection` prepared it
         # Closed, by a fork or not needed yet, or by an error of the disk: to be opened.
         self.broken = connection is None
         if connection is not None:

@@ -34,7 +34,7 @@ def with_resolved_folder(path: Path) -> Path:
     try:
         return path.parent.resolve() / path.name
     except (OSError, RuntimeError):  # RuntimeError: a loop of links, before 3.13
-        return path  # `require_plain` refuses it
+        return path  # `require_plain_file` refuses it
 
 
 def require_plain_file(path: Path) -> None:
@@ -217,7 +217,7 @@ _QUEUE_S = 0.0005
 
 
 class FileLock:
-    """This process's lock on one lock file. Get it with `open_gate`."""
+    """This process's lock on one lock file. Get it with `open_file_gate`."""
 
     def __init__(self, path: Path) -> None:
         """Open the lock file; create it with mode 0600 if it does not exist."""
@@ -281,7 +281,7 @@ _gates_mutex = threading.Lock()
 
 
 def open_file_gate(database: Path) -> FileLock:
-    """Return this process's lock for a file; release it with `close_gate`."""
+    """Return this process's lock for a file; release it with `close_file_gate`."""
     path = _lock_file_path(database)
     with _gates_mutex:
         gate = _gates.get(path)

@@ -227,7 +227,7 @@ def repair_file(path: Path) -> list[str]:
     """Quarantine damaged memories, recount users, tidy up; return the actions taken.
 
     Raises:
-        CorruptFileError: Pages are damaged; `recover` saves the readable memories.
+        CorruptFileError: Pages are damaged; `recover_file` saves the readable memories.
     """
     done = []
     with closing(Database(path, "full")) as database:

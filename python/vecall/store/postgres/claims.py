@@ -462,7 +462,7 @@ class VersionChecker:
     """Answers with states that are no older than the question. Thread-safe.
 
     `ask` sends questions from a thread: one that comes while a statement runs goes with
-    the next one. `ask_here` sends one from the thread of its caller, so that no thread
+    the next one. `ask_version_here` sends one from the thread of its caller: no thread
     has to wake; if another caller does so at that time, it is as `ask`.
     """
 

@@ -92,7 +92,7 @@ def count_listed_memories(
     conditions: Filter,
     rights: Rights = FULL,
 ) -> int:
-    """Return the number of memories that `listed` returns without a limit."""
+    """Return the number of memories that `list_memories` returns without a limit."""
     part = partition_number(connection, app, user)
     if rights is FULL and conditions == EVERY and has_counters(connection):
         counted = connection.execute(
@@ -117,7 +117,7 @@ _DAY = "CAST(round(coalesce(ts, created_at) / 86400.0 - 0.4999999999) AS BIGINT)
 def memory_figures(
     connection: Transaction, app: str, user: str, state: str, now: float, rights: Rights
 ) -> MemoryFigures:
-    """Count the memories that `listed` returns, by day and by kind."""
+    """Count the memories that `list_memories` returns, by day and by kind."""
     part = partition_number(connection, app, user)
     where, values = _listing_from_and_where(part, state, now, EVERY, rights)
     days: Counter[int] = Counter()

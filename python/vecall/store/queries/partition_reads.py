@@ -34,8 +34,8 @@ _JOINED = (
 )
 _FROM = f"SELECT {_READ} {_JOINED}"
 _PAGE = 2_000  # rows with their vectors: a few MB
-"""Rows for `_checked_row`. Right after a model migration the new vectors are still in
-`vec_next`; they take precedence."""
+"""Rows for `_check_row_checksum`. Right after a model migration the new vectors are
+still in `vec_next`; they take precedence."""
 
 
 ALWAYS = -9e99  # a time before every end: by it, rows that have expired are read too

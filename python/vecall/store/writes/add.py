@@ -566,7 +566,7 @@ def existing_in_partition(
 ) -> ExistingMemories | None:
     """Return what `lookup_existing` does, of a partition.
 
-    `asks_all` asks for all texts, as `first_reads` does, else only for unknown ones.
+    `asks_all` asks for all texts, as `reads_of_new_drafts`, else only for unknown ones.
     """
     known = ExistingMemories(part)
     ids = asked.ids

@@ -302,7 +302,7 @@ STORED = (
     "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
     "(SELECT id FROM model WHERE state = 'active') WHERE part = ? AND id IN"
 )
-"""The query of `find_stored`."""
+"""The query of `find_stored_drafts`."""
 
 ANY_CORRECTED = "SELECT 1 FROM hist WHERE part = ? AND op = 'edit' LIMIT 1"
 """The first query of `corrected_digests`."""
