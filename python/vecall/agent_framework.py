@@ -13,7 +13,8 @@ from vecall.errors import ConfigError, needs_extra
 from vecall.ingest.parts import is_spoken_role, is_user
 from vecall.item_collections import ItemLog, read_log_as
 from vecall.service.memory_service import MemoryService
-from vecall.tools import RunMemory, RunOwner, UnaskedFloor
+from vecall.tools import RunOwner
+from vecall.tools.preload import RunMemory, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
 from vecall.validation import check_name
 

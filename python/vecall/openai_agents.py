@@ -19,8 +19,9 @@ from vecall.ingest.parts import is_spoken_role, is_user
 from vecall.item_collections import ItemLog
 from vecall.protocols import MemoryProtocol
 from vecall.service.memory_service import MemoryService
-from vecall.tools import ForgetMemory, MemoryTool, RunMemory, RunOwner
+from vecall.tools import ForgetMemory, MemoryTool, RunOwner
 from vecall.tools import memory_tools as plain_tools
+from vecall.tools.preload import RunMemory
 from vecall.types import Event, Filter
 from vecall.validation import check_name
 

@@ -15,7 +15,7 @@ from vecall.content import turn_id
 from vecall.errors import needs_extra
 from vecall.ingest.drafts import memory_ids_of
 from vecall.service.memory_service import MemoryService
-from vecall.tools import RunMemory, UnaskedFloor
+from vecall.tools.preload import RunMemory, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
 from vecall.validation import MOST_IDS
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from vecall.errors import needs_extra
 from vecall.service.memory_service import MemoryService
-from vecall.tools import RunMemory, UnaskedFloor, memory_tools
+from vecall.tools import memory_tools
+from vecall.tools.preload import RunMemory, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
 
 with needs_extra(__name__, "pydantic-ai", "pydantic-ai"):

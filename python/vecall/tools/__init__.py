@@ -33,7 +33,6 @@ from vecall.tools.output import DEFAULT_MAX_TOKENS, ShownMemories
 from vecall.tools.preload import (
     PreloadFormat,
     PreloadMemory,
-    RunMemory,
     UnaskedFloor,
     checked_floor,
     search_unasked,
@@ -52,7 +51,6 @@ __all__ = [
     "PreloadMemory",
     "RecallMemory",
     "Remember",
-    "RunMemory",
     "RunOwner",
     "ShownMemories",
     "UnaskedFloor",
