@@ -346,7 +346,7 @@ def process_age() -> float:
 # Processes.
 
 
-def register_at_fork(**hooks: Callable[[], object]) -> None:
+def at_fork(**hooks: Callable[[], object]) -> None:
     """As `os.register_at_fork`, on systems that fork."""
     if sys.platform != "win32":
         os.register_at_fork(**hooks)

@@ -206,7 +206,7 @@ def _reset_models_after_fork() -> None:
         model.lock = threading.Lock()  # the old one may stay locked
 
 
-system.register_at_fork(after_in_child=_reset_models_after_fork)
+system.at_fork(after_in_child=_reset_models_after_fork)
 
 
 class LocalEmbedder:

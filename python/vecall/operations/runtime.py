@@ -41,7 +41,7 @@ from vecall.search.searcher import (
     make_scoring,
 )
 from vecall.store import Draft
-from vecall.system import register_at_fork
+from vecall.system import at_fork
 from vecall.telemetry import Telemetry, warn_caller
 from vecall.types import Page, check_share
 from vecall.validation import (
@@ -65,7 +65,7 @@ def _after_fork() -> None:
     _reopening = threading.Lock()
 
 
-register_at_fork(after_in_child=_after_fork)
+at_fork(after_in_child=_after_fork)
 
 
 def keep_inherited(*parts: object) -> None:

@@ -31,7 +31,7 @@ from vecall.store.file.connections import (
     storage_errors,
 )
 from vecall.store.file.counters import count_writes_of_connection
-from vecall.system import register_at_fork
+from vecall.system import at_fork
 
 # Stores the expiry clock of a file for the next process that opens it.
 
@@ -431,7 +431,7 @@ def _reopen_databases_in_child() -> None:
     _reopen_all_databases()
 
 
-register_at_fork(
+at_fork(
     before=_close_databases_for_fork,
     after_in_parent=_reopen_all_databases,
     after_in_child=_reopen_databases_in_child,

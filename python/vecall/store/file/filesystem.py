@@ -322,7 +322,7 @@ def _forget_gates_of_parent() -> None:
     _gates_mutex = threading.Lock()
 
 
-system.register_at_fork(after_in_child=_forget_gates_of_parent)
+system.at_fork(after_in_child=_forget_gates_of_parent)
 
 
 # The folder of snapshots next to a database file.

@@ -36,7 +36,7 @@ from vecall.store.postgres.url import (
     set_for_transaction,
     settings_in,
 )
-from vecall.system import register_at_fork, socket_has_input
+from vecall.system import at_fork, socket_has_input
 from vecall.telemetry import warn_caller
 
 # A connection whose waits end, also if the server acknowledges and never answers.
@@ -517,4 +517,4 @@ def _disown_connections_after_fork() -> None:
         connections.disown_connections_of_parent()
 
 
-register_at_fork(after_in_child=_disown_connections_after_fork)
+at_fork(after_in_child=_disown_connections_after_fork)
