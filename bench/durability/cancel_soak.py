@@ -88,7 +88,9 @@ def check_books(service: MemoryService) -> None:
         left = {
             "servings": len(servings) - 1,
             "uses": sum(serving._uses for serving in servings),
-            "pins": sum(len(loader._residents.pins()) for loader in loaders),
+            "pins": sum(
+                len(loader._residents.pinned_partitions()) for loader in loaders
+            ),
             "work": sum(len(loader._work.keys()) for loader in loaders),
             "locks": sum(len(loader._locks) for loader in loaders),
         }

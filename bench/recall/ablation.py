@@ -35,7 +35,7 @@ from vecall.evaluation.runner import (
     NO_NEIGHBOURS,
     PREVIOUS,
     QuestionResult,
-    measured,
+    evidence_figures,
     recall_figures,
 )
 from vecall.index.embedding import embedded_text
@@ -213,7 +213,7 @@ class Ablation:
                 found = _rank(engine, setting, question.text, vector)
                 ranked = tuple(turns[row].id for row in found)
                 answers.append(QuestionResult("", question, ranked))
-        return recall_figures(measured(answers))
+        return recall_figures(evidence_figures(answers))
 
     def _engine(self, setting: Setting, number: int) -> Engine:
         turns = self.turns[number]

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from vecall.cli.console import table
+from vecall.cli.console import format_table
 from vecall.embedders import QueryMap
 from vecall.evaluation.datasets import Conversation
 from vecall.evaluation.runner import (
@@ -135,8 +135,8 @@ def main() -> None:
                 rows.append([one.name, shown, *recall(one, vectors, maps)])
                 print("  ".join(rows[-1]), file=sys.stderr, flush=True)
                 vectors.save()
-    print(table(("model", "dimensions", "ms a query", "ms a memory"), times))
-    print(table(("set", "model", *WAYS), rows))
+    print(format_table(("model", "dimensions", "ms a query", "ms a memory"), times))
+    print(format_table(("set", "model", *WAYS), rows))
 
 
 if __name__ == "__main__":

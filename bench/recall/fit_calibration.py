@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from vecall._core import Confidence
-from vecall.cli.console import Progress, table
+from vecall.cli.console import Progress, format_table
 from vecall.embedders import CachedEmbedder, Embedder, QueryMap
 from vecall.embedders.local import LocalEmbedder
 from vecall.evaluation import metrics
@@ -302,7 +302,7 @@ def rows_of(
                 f"{len(right):,}",
                 *_judged(said, right),
                 *_judged(without, right),
-                f"{metrics.constant_brier(right):.3f}",
+                f"{metrics.constant_brier_score(right):.3f}",
             ]
         )
     return weights, rows
@@ -310,7 +310,7 @@ def rows_of(
 
 def _judged(said: Sequence[float], right: Sequence[int]) -> list[str]:
     ece = metrics.expected_calibration_error(said, right)
-    return [f"{ece:.3f}", f"{metrics.brier(said, right):.3f}"]
+    return [f"{ece:.3f}", f"{metrics.brier_score(said, right):.3f}"]
 
 
 def main() -> None:
@@ -339,7 +339,7 @@ def main() -> None:
     made, rows = all_rows(found, kinds, list(models))
     head = ("set", "embedder", "", "hits", "ECE", "Brier", "ECE, kind apart", "Brier",
             "constant's")  # fmt: skip
-    print(table(head, rows))
+    print(format_table(head, rows))
     print(made)
     if options.write:
         renewed(Calibration.shipped(), made, own).save(PACKAGE)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from vecall.embedders.local import LocalEmbedder
 from vecall.evaluation.datasets import read_demo, read_jsonl
-from vecall.evaluation.runner import examples_of, fitted_map
+from vecall.evaluation.runner import fit_and_measure_map, query_map_examples
 
 from bench import ROOT
 from bench.common import arguments
@@ -31,7 +31,9 @@ def main() -> None:
         if file.stem not in HELD_OUT:
             conversations += read_jsonl(file, "map")
     embedder = LocalEmbedder(query_map=None)
-    query_map, figures = fitted_map(examples_of(conversations, embedder))
+    query_map, figures = fit_and_measure_map(
+        query_map_examples(conversations, embedder)
+    )
     print(figures)
     MAPS.mkdir(exist_ok=True)
     query_map.save(MAPS / f"{embedder.model_id}.npy")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vecall.embedders import QueryMap
-from vecall.embedders.query_map import fit
-from vecall.evaluation.runner import examples_of
+from vecall.embedders.query_map import fit_query_map
+from vecall.evaluation.runner import query_map_examples
 
 from bench.recall.embedders import Remembered, Vectors
 from bench.recall.sets import HELD_OUT, Set
@@ -30,11 +30,11 @@ def maps_apart(
         if one.name not in HELD_OUT and not one.reading
         for each in one.conversations
     ]
-    examples = [examples_of([each], embedder) for _, each in users]
-    found = {("", ""): fit([each for some in examples for each in some])}
+    examples = [query_map_examples([each], embedder) for _, each in users]
+    found = {("", ""): fit_query_map([each for some in examples for each in some])}
     for fold in range(FOLDS):
         rest = [e for i, some in enumerate(examples) if i % FOLDS != fold for e in some]
-        query_map = fit(rest)
+        query_map = fit_query_map(rest)
         for name, each in users[fold::FOLDS]:
             found[name, each.user_id] = query_map
     return found

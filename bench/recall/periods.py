@@ -16,7 +16,7 @@ from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from vecall import Clock, MemoryEntry, MemoryService, StorageOptions
-from vecall.evaluation.runner import Mode, chosen_modes
+from vecall.evaluation.runner import Mode, choose_eval_modes
 
 from bench.common import arguments
 
@@ -218,7 +218,7 @@ def main() -> None:
     turns = _turns()
     print("| mode | questions | in the first five | first |")
     print("|---|---|---|---|")
-    for mode in chosen_modes(given.modes):
+    for mode in choose_eval_modes(given.modes):
         print(_row(mode, turns, misses=given.misses))
 
 

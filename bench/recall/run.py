@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.console import Progress, table
+from vecall.cli.console import Progress, format_table
 from vecall.embedders import Embedder, LocalEmbedder, QueryMap
 from vecall.evaluation.datasets import Conversation
 from vecall.evaluation.metrics import mean
@@ -40,9 +40,9 @@ from vecall.evaluation.runner import (
     Mode,
     QuestionResult,
     calibration_figures,
-    chosen_modes,
+    choose_eval_modes,
+    evidence_figures,
     ingested,
-    measured,
     own_questions,
     silence_figures,
     strangers,
@@ -151,7 +151,7 @@ def _confidence(own: list[QuestionResult], strange: list[QuestionResult]) -> Any
 
 def shares_of(answers: Sequence[QuestionResult]) -> Shares:
     """Return each share of the questions that have an answer."""
-    found = measured(answers)
+    found = evidence_figures(answers)
     return {
         share: [round(one.shares[i], 4) for one in found]
         for i, share in enumerate(SHARES)
@@ -243,7 +243,7 @@ def _is_wanted(name: str, wanted: Sequence[str] | None) -> bool:
 def judge(before: Run, after: Run, groups: Mapping[str, str]) -> int:
     """Print the comparison; return the command's exit status."""
     rows, failures = compare(before, after, groups)
-    print(table(("set", "mode", *JUDGED), rows))
+    print(format_table(("set", "mode", *JUDGED), rows))
     for line in failures:
         print(f"failed: {line}")
     return 1 if failures else 0
@@ -265,7 +265,7 @@ def main() -> int:
     parser.add_argument("--save", type=Path, help="write every question's shares")
     parser.add_argument("--against", type=Path, help="compare with a saved run")
     options = parser.parse_args()
-    modes = chosen_modes(options.modes)
+    modes = choose_eval_modes(options.modes)
     wanted = None if options.sets is None else options.sets.split(",")
     sets = list(all_sets(locomo=options.locomo, beam=options.beam, more=options.more))
     maps: Maps = {}
@@ -296,10 +296,10 @@ def main() -> int:
             parts |= _of_users(one.name, found)
         for name, part in parts.items():
             beside += against_rivals(name, part, rivals_of(modes, baselines))
-    print(table(HEAD, rows))
+    print(format_table(HEAD, rows))
     if beside:
         print("\nagainst the best rival, and that rival's share\n")
-        print(table(("set", "mode", *JUDGED), beside))
+        print(format_table(("set", "mode", *JUDGED), beside))
     if options.save is not None:
         save(after, options.save)
     if options.against is None:

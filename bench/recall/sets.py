@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from vecall.evaluation.datasets import (
     Conversation,
+    accept_both_halves,
     read_beam,
     read_demo,
     read_jsonl,
     read_locomo,
-    with_other_half,
 )
 from vecall.evaluation.runner import APP
 
@@ -124,7 +124,7 @@ def all_sets(
 def _readings(name: str, kind: str, conversations: list[Conversation]) -> Iterator[Set]:
     yield Set(name, kind, conversations)
     if kind == "assistants":
-        again, reading = [with_other_half(one) for one in conversations], "lenient"
+        again, reading = [accept_both_halves(one) for one in conversations], "lenient"
     elif kind in ("facts", "documents"):
         again, reading = [_in_one_session(one) for one in conversations], "one session"
     else:

@@ -21,13 +21,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from vecall.cli.console import Progress, table
+from vecall.cli.console import Progress, format_table
 from vecall.evaluation.datasets import Conversation
 from vecall.evaluation.runner import (
     APP,
     TOP_K,
     Mode,
-    chosen_modes,
+    choose_eval_modes,
     evidence_id,
     ingested,
 )
@@ -148,7 +148,7 @@ def main() -> None:
     for one in sets:
         if one.reading or (wanted is not None and one.name not in wanted):
             continue
-        for mode in chosen_modes(options.modes):
+        for mode in choose_eval_modes(options.modes):
             row, sorts = rows_of(one, mode, turns)
             rows.append(row)
             print("  ".join(row), file=sys.stderr)
@@ -156,9 +156,13 @@ def main() -> None:
             of_sorts.append([one.name, mode.name, *quiet])
     head = ("set", "mode", "silent", "held out", "lost", "shown",
             "as before: silent", "lost", "shown")  # fmt: skip
-    print(table(head, rows))
+    print(format_table(head, rows))
     print()
-    print(table(("set", "mode", *dict.fromkeys(turn.sort for turn in turns)), of_sorts))
+    print(
+        format_table(
+            ("set", "mode", *dict.fromkeys(turn.sort for turn in turns)), of_sorts
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from vecall import MemoryEntry, MemoryService
-from vecall.cli.console import table
-from vecall.evaluation.runner import Mode, chosen_modes
+from vecall.cli.console import format_table
+from vecall.evaluation.runner import Mode, choose_eval_modes
 from vecall.lexical.statements import PROPOSED, likeness
 from vecall.tools import RecallMemory
 
@@ -202,21 +202,23 @@ def main() -> None:
     parser = arguments.parser(__doc__)
     parser.add_argument("--modes", default="lexical,local")
     modes = [
-        mode for mode in chosen_modes(parser.parse_args().modes) if mode.is_default
+        mode for mode in choose_eval_modes(parser.parse_args().modes) if mode.is_default
     ]
     pairs = read_pairs()
     labelled = [row for mode in modes for row in of_labels(mode, pairs)]
     print(
-        table(["mode", "languages", "precision", "recall", "same or update"], labelled)
+        format_table(
+            ["mode", "languages", "precision", "recall", "same or update"], labelled
+        )
     )
     print(
-        table(
+        format_table(
             ["mode", "of what is proposed", "of what there is"],
             [of_stores(m, pairs) for m in modes],
         )
     )
     print(
-        table(
+        format_table(
             ["mode", "changed facts", "share"],
             [row for m in modes for row in of_writes(m, pairs)],
         )

@@ -20,7 +20,7 @@ PROGRAM = """
 import hashlib, sys, time
 from vecall.embedders import LocalEmbedder, local
 if sys.argv[1] == "weights":
-    local._cache_file = lambda key: None
+    local._encoder_cache_file = lambda key: None
 embedder = LocalEmbedder()
 begin = time.process_time()
 embedder._model.encoder()

@@ -27,7 +27,7 @@ from vecall.store.rows import (
     PartitionNames,
     Row,
     checksum,
-    text_hash,
+    hash_of_text,
 )
 from vecall.store.writes.transfers import CopyPartition
 
@@ -59,7 +59,7 @@ def user_rows(user: int, apps: int, memories: int, sessions: int) -> CopyPartiti
             ts=said,
             session=f"session-{n % sessions:05}" if n < memories else None,
         )
-        more = (n, "live", text_hash(content), None, None, checksum(row, None))
+        more = (n, "live", hash_of_text(content), None, None, checksum(row, None))
         rows.append((*row, *more))
         changes.append((n, n, "u"))
     names = PartitionNames(

@@ -28,9 +28,9 @@ from typing import Any
 import psycopg
 from helpers.postgres_server import Server
 from vecall import MemoryService
-from vecall.store.postgres.schema import initialize
-from vecall.store.postgres.url import parse_url
-from vecall.store.rows import Row, checksum, memory_id, text_hash
+from vecall.store.postgres.schema import initialize_schema
+from vecall.store.postgres.url import parse_database_url
+from vecall.store.rows import Row, checksum, hash_of_text, make_memory_id
 
 from bench.common import arguments, tables
 from bench.service.file_and_database import text
@@ -73,7 +73,7 @@ def mem_line(number: int, turn: int, now: float) -> str:
     """Return the line of a row for COPY, and its checksum in it."""
     said = text_of(number, turn)
     rid, at = (number << 32) + turn + 1, 1.7e9 + turn
-    id_ = memory_id(SESSION, f"event-{turn}")
+    id_ = make_memory_id(SESSION, f"event-{turn}")
     row = Row(  # a whole position is read as an integer
         *(rid, id_, SESSION, f"event-{turn}", turn, at, now, None),
         *("user", "episode", None, None, said, None, None, None),
@@ -82,7 +82,7 @@ def mem_line(number: int, turn: int, now: float) -> str:
     return (
         f"{rid}\t{number}\t{turn + 1}\t{checksum(row, None)}\t{now!r}\t{now!r}\t"
         f"{turn}\t{at!r}\t{id_}\t{SESSION}\tevent-{turn}\tuser\tepisode\t{said}\t"
-        f"\\\\x{text_hash(said).hex()}\n"
+        f"\\\\x{hash_of_text(said).hex()}\n"
     )
 
 
@@ -271,7 +271,7 @@ def measure(
     """Fill the server, print its figures, and return those of a plan."""
     if not server.execute("SELECT 1 FROM pg_roles WHERE rolname = 'server'"):
         server.execute("CREATE ROLE server LOGIN")
-        initialize(parse_url(server.url(schema=SCHEMA)), login="server")
+        initialize_schema(parse_database_url(server.url(schema=SCHEMA)), login="server")
         write_with_service(server.url("server", schema=SCHEMA), rows)
     choose = random.Random(5)
     few = checks(server, [choose.randint(1, REAL) for _ in range(times)])

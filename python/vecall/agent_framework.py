@@ -10,10 +10,11 @@ from weakref import WeakKeyDictionary
 from vecall.concurrency.join import run_async
 from vecall.content import turn_id
 from vecall.errors import ConfigError, needs_extra
-from vecall.ingest.parts import is_spoken, is_user
-from vecall.item_collections import ItemLog, read_as
+from vecall.ingest.parts import is_spoken_role, is_user
+from vecall.item_collections import ItemLog, read_log_as
 from vecall.service.memory_service import MemoryService
-from vecall.tools import RunMemory, RunOwner, UnaskedFloor
+from vecall.tools import RunOwner
+from vecall.tools.preload import RunMemory, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
 from vecall.validation import check_name
 
@@ -98,7 +99,7 @@ class VecallContextProvider(ContextProvider):
     ) -> None:
         """Add the block of memories for the input to the context; store the input."""
         del session, state
-        await self._recall(agent, context)
+        await self._recall_for_agent(agent, context)
         stored = await self._store_messages(context, context.input_messages)
         if stored:
             self._stored[context] = stored
@@ -115,15 +116,15 @@ class VecallContextProvider(ContextProvider):
         ]
         stored = self._stored.pop(context, ())
         await self._store_messages(
-            context, [each for each in messages if _key_of(each) not in stored]
+            context, [each for each in messages if _message_key(each) not in stored]
         )
 
-    async def _recall(self, agent: Any, context: Any) -> None:
+    async def _recall_for_agent(self, agent: Any, context: Any) -> None:
         session_id, others = context.session_id, None
         if self._search is None or (self._search == "session" and session_id is None):
             return  # a filter without a session would be all memories of the user
         try:
-            given = _without_provided(context.input_messages)
+            given = _drop_provided_messages(context.input_messages)
             text = "\n".join(each.text for each in given if is_user(each.role))
             if self._search == "session":
                 others = Filter(session_id=session_id)
@@ -143,9 +144,9 @@ class VecallContextProvider(ContextProvider):
         known: set[Any] = set()
 
         def turns() -> Iterator[Event]:
-            for message in _without_provided(messages):
-                role, id_, text = key = _key_of(message)
-                if is_spoken(role) and text.strip():
+            for message in _drop_provided_messages(messages):
+                role, id_, text = key = _message_key(message)
+                if is_spoken_role(role) and text.strip():
                     known.add(key)
                     name = None if is_user(role) else message.author_name
                     turn = turn_id(str(role), id_, text)
@@ -157,7 +158,7 @@ class VecallContextProvider(ContextProvider):
         return known if is_known else set()
 
 
-def _without_provided(messages: Iterable[Any]) -> list[Any]:
+def _drop_provided_messages(messages: Iterable[Any]) -> list[Any]:
     """Return the messages that no provider added."""
     return [
         message
@@ -166,7 +167,7 @@ def _without_provided(messages: Iterable[Any]) -> list[Any]:
     ]
 
 
-def _key_of(message: Any) -> tuple[Any, ...]:
+def _message_key(message: Any) -> tuple[Any, ...]:
     """Return what tells a message of one run from the others."""
     return message.role, message.message_id, message.text
 
@@ -243,7 +244,9 @@ class VecallHistoryProvider(HistoryProvider):
     ) -> list[Message]:
         """Return the stored messages of a session, in order."""
         del state, kwargs  # for providers of other kinds
-        messages = await read_as(self._log_of(session_id), _messages_of)
+        messages = await read_log_as(
+            self._history_log_of_session(session_id), _messages_of_values
+        )
         if not self.skip_excluded:
             return messages
         return [m for m in messages if not m.additional_properties.get("_excluded")]
@@ -268,32 +271,32 @@ class VecallHistoryProvider(HistoryProvider):
                 there are more than 9,999; nothing was added.
         """
         del state, kwargs
-        log = self._log_of(session_id)
+        log = self._history_log_of_session(session_id)
         values = [message.to_dict() for message in messages]
         await run_async(
             log.extend(
                 values,
-                new=lambda stored: values[_new_messages_start(stored, values) :],
+                new=lambda stored: values[_start_of_new_messages(stored, values) :],
                 window=len(values) + 1,
             )
         )
 
     async def clear(self, session_id: str | None) -> None:
         """Delete the messages of a session."""
-        await run_async(self._log_of(session_id).clear())
+        await run_async(self._history_log_of_session(session_id).clear())
 
-    def _log_of(self, session_id: str | None) -> ItemLog:
+    def _history_log_of_session(self, session_id: str | None) -> ItemLog:
         place: tuple[str, ...] = (_PLACE, self.source_id)
         if session_id is not None:
             place = (*place, check_name(session_id, "session_id", self._memory.limits))
         return ItemLog(self._memory, *self._owner.of(session_id), place)
 
 
-def _messages_of(values: Sequence[Any]) -> list[Message]:
+def _messages_of_values(values: Sequence[Any]) -> list[Message]:
     return [Message.from_dict(value) for value in values]
 
 
-def _new_messages_start(stored: Sequence[Any], given: Sequence[Any]) -> int:
+def _start_of_new_messages(stored: Sequence[Any], given: Sequence[Any]) -> int:
     """Return where the given messages go on after those that repeat stored ones."""
     ends = [_message_identity(message) for message in stored]
     starts = [_message_identity(message) for message in given]

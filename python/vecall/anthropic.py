@@ -54,7 +54,7 @@ class FileError(Exception):
     """A command that cannot be done; the message is for the model."""
 
 
-def _check_text(text: str) -> None:
+def _check_file_text(text: str) -> None:
     try:
         size = len(text) if len(text) > _MOST_BYTES else len(text.encode())
     except UnicodeEncodeError:  # the SDK could not send it back
@@ -83,7 +83,7 @@ class Files:
         name = command.command
         if name not in _FIELDS:
             raise FileError("Unknown command.")
-        _check_fields(command)
+        _check_file_command_fields(command)
         given = [getattr(command, field) for field in _FIELDS[name]]
         return retry_conflicts(partial(self._commands[name], *given), _ATTEMPTS)
 
@@ -109,7 +109,7 @@ class Files:
         if not names or self._path_exists(names):
             raise FileError(f"File {path} already exists")
         self._require_directories(names, path)
-        _check_text(text)
+        _check_file_text(text)
         self._change_tree([Put(_folder_of(names), names[-1], text, if_version=0)], tree)
         return f"File created successfully at: {path}"
 
@@ -133,7 +133,7 @@ class Files:
         self._write_file(file, changed)
         line = text.count("\n", 0, at)
         first = max(0, line - 2)
-        shown = _with_numbers(changed.split("\n")[first : line + 3], first + 1)
+        shown = _number_file_lines(changed.split("\n")[first : line + 3], first + 1)
         return (
             "The memory file has been edited. Here is the snippet showing the change "
             f"(with line numbers):\n{shown}"
@@ -185,7 +185,7 @@ class Files:
         return f"Successfully renamed {old_path} to {new_path}"
 
     def _write_file(self, file: Item, text: str) -> None:
-        _check_text(text)
+        _check_file_text(text)
         put = Put(file.namespace, file.key, text, if_version=file.version)
         self._items.write([put])
 
@@ -240,7 +240,7 @@ class Files:
             raise FileError(f"A part of the path {path} is a file, not a directory")
 
 
-def _check_fields(command: Any) -> None:
+def _check_file_command_fields(command: Any) -> None:
     """Check the types of a command's fields, which the SDK takes from the model."""
     for name in _FIELDS[command.command]:
         given, kind = getattr(command, name, None), "a string"
@@ -304,11 +304,11 @@ def _numbered_file_text(path: str, text: str, lines: Sequence[int] | None) -> st
     if lines and len(lines) == 2:
         first = max(1, lines[0])
         shown = shown[first - 1 : None if lines[1] == -1 else lines[1]]
-    numbered = _with_numbers(shown, first)
+    numbered = _number_file_lines(shown, first)
     return f"Here's the content of {path} with line numbers:\n{numbered}"
 
 
-def _with_numbers(lines: Sequence[str], first: int) -> str:
+def _number_file_lines(lines: Sequence[str], first: int) -> str:
     numbered = enumerate(lines, first)
     return "\n".join(f"{number:>{_WIDTH}}\t{line}" for number, line in numbered)
 
@@ -382,27 +382,27 @@ class VecallMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc]
 
     def view(self, command: Any) -> str:
         """Return the lines of a file, or the files of a directory."""
-        return _run_for_model(self._files, command)
+        return _run_file_command_for_model(self._files, command)
 
     def create(self, command: Any) -> str:
         """Write a new file."""
-        return _run_for_model(self._files, command)
+        return _run_file_command_for_model(self._files, command)
 
     def str_replace(self, command: Any) -> str:
         """Replace a text that occurs once in a file."""
-        return _run_for_model(self._files, command)
+        return _run_file_command_for_model(self._files, command)
 
     def insert(self, command: Any) -> str:
         """Insert a text after a line of a file."""
-        return _run_for_model(self._files, command)
+        return _run_file_command_for_model(self._files, command)
 
     def delete(self, command: Any) -> str:
         """Delete a file, or a directory with all files below it."""
-        return _run_for_model(self._files, command)
+        return _run_file_command_for_model(self._files, command)
 
     def rename(self, command: Any) -> str:
         """Rename a file or a directory."""
-        return _run_for_model(self._files, command)
+        return _run_file_command_for_model(self._files, command)
 
     def clear_all_memory(self) -> str:
         """Delete all files of the user."""
@@ -444,7 +444,7 @@ class AsyncVecallMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc]
     clear_all_memory = on_thread(VecallMemoryTool.clear_all_memory, "{}", "_tool")
 
 
-def _run_for_model(files: Files, command: Any) -> str:
+def _run_file_command_for_model(files: Files, command: Any) -> str:
     """Run a command; raise its failures as the errors that the model sees."""
     try:
         return files.run(command)

@@ -13,10 +13,10 @@ from uuid import uuid4
 from vecall.embedders.resolve import AUTO, EmbedderLike
 from vecall.errors import ConfigError, InvalidTypeError, needs_extra
 from vecall.item_collections import opened
-from vecall.prompts.render import counter, render
+from vecall.prompts.render import render, token_counter
 from vecall.service.memory_service import MemoryService
 from vecall.tools.base import at_least_one
-from vecall.tools.output import marked, pieces_of
+from vecall.tools.output import mark_piece, shown_pieces
 from vecall.tools.preload import UnaskedFloor, checked_floor, search_unasked
 from vecall.types import UNSET, FilterLike, MemoryEntry, Unset
 
@@ -129,7 +129,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
             InvalidTypeError: Neither a text, Markdown nor a JSON object.
             InvalidArgumentError: A blank text, or metadata that are not JSON.
         """
-        text, mime_type = _text_of(content)
+        text, mime_type = _text_of_autogen_content(content)
         own: dict[str, Any] = {_MIME_TYPE: mime_type}
         if content.metadata is not None:
             own[_OURS] = dict(content.metadata)
@@ -168,7 +168,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         if unknown:
             msg = "query: arguments are top_k, min_confidence and filter"
             raise InvalidTypeError(msg)
-        text = query if isinstance(query, str) else _text_of(query)[0]
+        text = query if isinstance(query, str) else _text_of_autogen_content(query)[0]
         least = self._min_confidence if min_confidence is None else min_confidence
         search = self._user.search(
             text,
@@ -177,7 +177,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
             filter=filter,
         )
         found = await _await_cancellable(search, cancellation_token)
-        return MemoryQueryResult(results=[_content_of(each) for each in found])
+        return MemoryQueryResult(results=[_to_autogen_content(each) for each in found])
 
     async def update_context(
         self, model_context: ChatCompletionContext
@@ -194,7 +194,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         messages = await model_context.get_messages()
         shown: list[MemoryEntry] = []
         try:
-            if text := _last_question(messages):
+            if text := _last_user_message_text(messages):
                 found = await search_unasked(
                     self._memory,
                     self._min_confidence,
@@ -206,14 +206,14 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
                 shown = [each for each in found if not _is_in_context(each, messages)]
         except Exception as error:
             _log.warning("nothing was recalled: %s", type(error).__name__)
-        count = counter(None)
+        count = token_counter(None)
         while shown:
-            block = render([*map(marked, pieces_of(shown))], "secure")
+            block = render([*map(mark_piece, shown_pieces(shown))], "secure")
             if count(block) <= self._max_tokens:
                 await model_context.add_message(SystemMessage(content=block))
                 break
             shown.pop()
-        results = [_content_of(each) for each in shown]
+        results = [_to_autogen_content(each) for each in shown]
         return UpdateContextResult(memories=MemoryQueryResult(results=results))
 
     async def clear(self) -> None:
@@ -260,7 +260,7 @@ async def _await_cancellable(work: Awaitable[T], token: CancellationToken | None
     return await task
 
 
-def _text_of(content: MemoryContent) -> tuple[str, str]:
+def _text_of_autogen_content(content: MemoryContent) -> tuple[str, str]:
     """Return the text to store, and the MIME type."""
     given = content.mime_type
     mime_type = given.value if isinstance(given, MemoryMimeType) else str(given)
@@ -276,7 +276,7 @@ def _text_of(content: MemoryContent) -> tuple[str, str]:
     raise InvalidTypeError(msg)
 
 
-def _content_of(entry: MemoryEntry) -> MemoryContent:
+def _to_autogen_content(entry: MemoryEntry) -> MemoryContent:
     mime_type = entry.custom_metadata.get(_MIME_TYPE)
     own = entry.custom_metadata.get(_OURS)
     ours = {"id": entry.id, "score": entry.confidence}
@@ -298,7 +298,7 @@ def _content_of(entry: MemoryEntry) -> MemoryContent:
     )
 
 
-def _last_question(messages: Sequence[Any]) -> str:
+def _last_user_message_text(messages: Sequence[Any]) -> str:
     """Return the text of the user's last message; "" without one."""
     for message in reversed(messages):
         if isinstance(message, UserMessage):

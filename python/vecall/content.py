@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from vecall.errors import InvalidTypeError
-from vecall.prompts.render import without_recalled
+from vecall.prompts.render import remove_recalled
 from vecall.scalars import exact
 
 
@@ -46,7 +46,7 @@ def as_list(value: object, argument: str) -> list[Any]:
     return list(value)
 
 
-def one_or_more(value: object, argument: str) -> list[Any]:
+def list_of_one_or_more(value: object, argument: str) -> list[Any]:
     """Return a sequence as a list; one text or one object with a content in a list."""
     if isinstance(value, list):
         return list(value)
@@ -68,16 +68,16 @@ def text_parts(
     """
     found = []
     own: str | None
-    for part in parts_of(content):
+    for part in content_parts(content):
         if type(part) is str and part:
-            if own := without_recalled(part):
+            if own := remove_recalled(part):
                 found.append(own)
             continue
         if _is_recalled(part):
             continue
         text = part if isinstance(part, str) else get_field(part, "text")
         if isinstance(text, str) and text and not is_thought(part):
-            own = without_recalled(text)
+            own = remove_recalled(text)
         else:
             own = None if inner is None else inner(part)
         if own:
@@ -85,7 +85,7 @@ def text_parts(
     return found
 
 
-def parts_of(content: object) -> Sequence[Any]:
+def content_parts(content: object) -> Sequence[Any]:
     """Return the parts of a content; of a text or a single part, itself."""
     if isinstance(content, str):
         return [content]

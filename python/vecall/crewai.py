@@ -19,7 +19,7 @@ import numpy as np
 
 from vecall.concurrency.join import on_thread
 from vecall.errors import ConflictError, DimensionError, InvalidTypeError, needs_extra
-from vecall.item_collections import LazyItems, embedding_of, in_batches
+from vecall.item_collections import LazyItems, document_embedding, in_put_batches
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
 
@@ -82,7 +82,7 @@ def labels_of(scope: str | None) -> list[str]:
     return [label for label in (scope or "").split("/") if label]
 
 
-def utc_timestamp(time: datetime) -> float:
+def record_timestamp(time: datetime) -> float:
     """Return a time in seconds since 1970; a time without a zone is UTC."""
     return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
 
@@ -93,7 +93,7 @@ def put_of(record: MemoryRecord) -> Put:
         **{name: getattr(record, name) for name in _AS_GIVEN},
         "tags": {_category_tag(each): True for each in record.categories},
         "created_at": record.created_at.isoformat(),
-        "created": utc_timestamp(record.created_at),
+        "created": record_timestamp(record.created_at),
         "last_accessed": record.last_accessed.isoformat(),
     }
     vector = None
@@ -103,7 +103,7 @@ def put_of(record: MemoryRecord) -> Put:
     return Put((*RECORDS, *labels_of(record.scope)), record.id, value, vector)
 
 
-def record_of(item: Item, touched: Item | None) -> MemoryRecord:
+def record_of_item(item: Item, touched: Item | None) -> MemoryRecord:
     """Return a stored record."""
     value = item.value
     last = value["last_accessed"] if touched is None else touched.value
@@ -112,7 +112,7 @@ def record_of(item: Item, touched: Item | None) -> MemoryRecord:
         **{name: value[name] for name in _AS_GIVEN},
         created_at=datetime.fromisoformat(value["created_at"]),
         last_accessed=datetime.fromisoformat(last),
-        embedding=embedding_of(item, "<f4"),
+        embedding=document_embedding(item, "<f4"),
     )
 
 
@@ -164,8 +164,8 @@ class VecallStorage(LazyItems):
             if dim != dims[0]:
                 raise EmbeddingDimensionMismatchError(dims[0], dim)
         rows = {each: (labels_of(new[each].scope), put_of(new[each])) for each in new}
-        for batch in in_batches(rows, _BATCH):
-            self._repeat_on_conflict(
+        for batch in in_put_batches(rows, _BATCH):
+            self._repeat_record_write(
                 partial(self._replace_records, rows, batch), new.values()
             )
 
@@ -188,7 +188,7 @@ class VecallStorage(LazyItems):
             operations.append(Drop(TOUCHED, id_))
         self._items.write(operations)
 
-    def _repeat_on_conflict(
+    def _repeat_record_write(
         self, work: Callable[[], T], records: Iterable[MemoryRecord] = ()
     ) -> T:
         """Do work again if it met another write; translate an error of dimensions."""
@@ -207,7 +207,7 @@ class VecallStorage(LazyItems):
 
     def _dimension_mismatch(self, new: int) -> EmbeddingDimensionMismatchError:
         stored = self._items.find(RECORDS, where=HAS_VECTOR, limit=1)
-        dim = len(embedding_of(stored[0], "<f4") or ()) if stored else 0
+        dim = len(document_embedding(stored[0], "<f4") or ()) if stored else 0
         return EmbeddingDimensionMismatchError(dim, new)
 
     def search(
@@ -327,7 +327,7 @@ class VecallStorage(LazyItems):
             found = self._items_below(scope_prefix)
         else:
             found = self._items_by_id(record_ids)
-        before = _UNTIL if older_than is None else utc_timestamp(older_than)
+        before = _UNTIL if older_than is None else record_timestamp(older_than)
 
         def is_meant(item: Item) -> bool:
             return (
@@ -336,7 +336,7 @@ class VecallStorage(LazyItems):
                 and item.value["created"] < before
             )
 
-        batches = in_batches(filter(is_meant, found), _BATCH)
+        batches = in_put_batches(filter(is_meant, found), _BATCH)
         return sum(self._drop_records(batch, is_meant) for batch in batches)
 
     def _drop_records(
@@ -356,7 +356,7 @@ class VecallStorage(LazyItems):
                 operations += [Drop(SCOPES, item.key), Drop(TOUCHED, item.key)]
             return len(self._items.write(operations)) // 3
 
-        return self._repeat_on_conflict(drop)
+        return self._repeat_record_write(drop)
 
     def reset(self, scope_prefix: str | None = None) -> None:
         """Delete the records in a scope and below it; None or "/": all records.
@@ -371,7 +371,7 @@ class VecallStorage(LazyItems):
     def touch_records(self, record_ids: Sequence[str]) -> None:
         """Set the time of the last access of records to now; others are ignored."""
         now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat()
-        for batch in in_batches(dict.fromkeys(record_ids), _BATCH):
+        for batch in in_put_batches(dict.fromkeys(record_ids), _BATCH):
             there = [item.key for item in filter(None, self._get_items(SCOPES, batch))]
             self._items.write([Put(TOUCHED, each, now) for each in there])
 
@@ -386,7 +386,7 @@ class VecallStorage(LazyItems):
 
     def _items_by_id(self, ids: Sequence[str]) -> list[Item]:
         found: list[Item] = []
-        for batch in in_batches(dict.fromkeys(ids), _BATCH):
+        for batch in in_put_batches(dict.fromkeys(ids), _BATCH):
             keys, seen = batch, set[tuple[str, int]]()
             while keys:
                 scopes = list(filter(None, self._get_items(SCOPES, keys)))
@@ -409,9 +409,9 @@ class VecallStorage(LazyItems):
 
     def _records_of_items(self, items: Sequence[Item]) -> list[MemoryRecord]:
         touched: list[Item | None] = []
-        for batch in in_batches([item.key for item in items], _BATCH):
+        for batch in in_put_batches([item.key for item in items], _BATCH):
             touched += self._get_items(TOUCHED, batch)
-        return [record_of(*each) for each in zip(items, touched, strict=True)]
+        return [record_of_item(*each) for each in zip(items, touched, strict=True)]
 
 
 def install(scheme: str = "vecall") -> None:

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from vecall.concurrency.join import on_thread
 from vecall.errors import ConflictError, InvalidTypeError, VecallError, needs_extra
-from vecall.item_collections import ItemCollection, embedding_of, retry_conflicts
+from vecall.item_collections import ItemCollection, document_embedding, retry_conflicts
 from vecall.lexical import words
 from vecall.limits import Limits
 from vecall.types import Item, Put
@@ -89,13 +89,13 @@ def check_filters(filters: object) -> None:
             check_filters(each)
 
 
-def where_of(filters: Mapping[str, Any]) -> dict[str, Any] | None:
+def conditions_of_filters(filters: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return conditions for `Items.find` that every match meets, or None."""
     # They have the comparisons with texts that are no dates. Haystack's own function
     # decides the rest.
     if "field" in filters:
         return _text_condition(filters["field"], filters["operator"], filters["value"])
-    parts = [where_of(each) for each in filters["conditions"]]
+    parts = [conditions_of_filters(each) for each in filters["conditions"]]
     known = [part for part in parts if part is not None]
     if filters["operator"] == "AND" and known:
         return {"$and": known}
@@ -115,7 +115,7 @@ def _text_condition(field: Any, operator: Any, value: Any) -> dict[str, Any] | N
     return {"document": {"meta": {name: {"$in": list(values)}}}}
 
 
-def _different_field_values(
+def _different_metadata_values(
     documents: list[Document], name: str
 ) -> dict[tuple[str, str], Any]:
     """Return the values of a field by type and JSON: 1, 1.0, "1" and true differ."""
@@ -253,7 +253,7 @@ class VecallDocumentStore:
                 self._documents.write([self._put_of(each) for each in documents])
                 return len(documents)
             if policy == DuplicatePolicy.SKIP:
-                return self._write_new(documents)
+                return self._write_new_documents(documents)
             known = self._documents.get([each.id for each in documents])
             try:
                 if any(known):
@@ -263,7 +263,7 @@ class VecallDocumentStore:
                 raise DuplicateDocumentError(_DUPLICATE) from error
             return len(documents)
 
-    def _write_new(self, documents: Sequence[Document]) -> int:
+    def _write_new_documents(self, documents: Sequence[Document]) -> int:
         unique = {each.id: each for each in reversed(documents)}
 
         def write() -> int:
@@ -285,7 +285,7 @@ class VecallDocumentStore:
         value["meta"] = _times_as_texts(value["meta"], (), times)
         if times:
             value[_TIMES] = times
-        return self._documents.put_of(document.id, value, embedding, if_version)
+        return self._documents.write_of(document.id, value, embedding, if_version)
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents by id; unknown ids are ignored."""
@@ -394,7 +394,7 @@ class VecallDocumentStore:
         """Return the number of different values of fields, by field."""
         documents = self.filter_documents(filters)
         return {
-            name: len(_different_field_values(documents, name))
+            name: len(_different_metadata_values(documents, name))
             for name in (each.removeprefix("meta.") for each in metadata_fields)
         }
 
@@ -444,7 +444,7 @@ class VecallDocumentStore:
             size: Maximum number of values.
             filters: Only documents that match these filters.
         """
-        values = _different_field_values(
+        values = _different_metadata_values(
             self.filter_documents(filters), metadata_field.removeprefix("meta.")
         )
         if search_term:
@@ -498,7 +498,7 @@ def _condition_and_test(
         return None, None
     check_filters(filters)
     given = dict(filters)
-    return where_of(given), lambda item: bool(
+    return conditions_of_filters(given), lambda item: bool(
         document_matches_filter(given, document_of(item))
     )
 
@@ -517,7 +517,7 @@ def document_of(
             holder = holder[step]
         made = date if kind == "date" else datetime
         holder[last] = made.fromisoformat(holder[last])
-    value["embedding"] = embedding_of(item) if with_embedding else None
+    value["embedding"] = document_embedding(item) if with_embedding else None
     if score is not None:
         value["score"] = score
     return Document.from_dict(value)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vecall.errors import InvalidArgumentError
-from vecall.filters.rights import check_tier
-from vecall.scalars import Shown, make_exact
+from vecall.filters.rights import check_trust_tier
+from vecall.scalars import Shown, make_fields_exact
 from vecall.types import MemoryEntry
 
 
@@ -46,7 +46,7 @@ class Verdict(Shown):
 
     def __post_init__(self) -> None:
         """Check that "redact", and no other outcome, has a text."""
-        make_exact(self)
+        make_fields_exact(self)
         outcome: object = self.outcome
         known = ("allow", "redact", "quarantine", "reject")
         if type(outcome) is not str or outcome not in known:
@@ -56,7 +56,7 @@ class Verdict(Shown):
             msg = "text: must be a string for redact, and None for other outcomes"
             raise InvalidArgumentError(msg)
         if self.trust is not None:
-            check_tier(self.trust, "trust")
+            check_trust_tier(self.trust, "trust")
 
 
 ALLOW = Verdict("allow")

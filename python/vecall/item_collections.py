@@ -39,7 +39,7 @@ def opened(
     return MemoryService(memory, **options), True
 
 
-def in_batches(values: Iterable[T], size: int) -> Iterator[list[T]]:
+def in_put_batches(values: Iterable[T], size: int) -> Iterator[list[T]]:
     """Yield values in lists, each for one transaction."""
     rest = iter(values)
     while batch := list(islice(rest, size)):
@@ -144,7 +144,7 @@ class ItemCollection(LazyItems):
         super().__init__(memory, app_name, user_id)
         self._namespace = namespace
 
-    def put_of(
+    def write_of(
         self,
         key: str,
         document: Mapping[str, Any],
@@ -162,13 +162,13 @@ class ItemCollection(LazyItems):
 
     def write(self, puts: Iterable[Put | Drop]) -> None:
         """Write documents; up to 5,000 are one transaction."""
-        for batch in in_batches(puts, _BATCH):
+        for batch in in_put_batches(puts, _BATCH):
             self._items.write(batch)
 
     def get(self, keys: Iterable[str]) -> list[Item | None]:
         """Return documents by key."""
         found: list[Item | None] = []
-        for batch in in_batches(((self._namespace, key) for key in keys), _BATCH):
+        for batch in in_put_batches(((self._namespace, key) for key in keys), _BATCH):
             found += self._items.get(batch)
         return found
 
@@ -210,7 +210,7 @@ class ItemCollection(LazyItems):
         query = query / np.linalg.norm(query)
         scored: list[tuple[Item, float]] = []
         for item in items:
-            embedding = np.asarray(embedding_of(item) or 0.0)
+            embedding = np.asarray(document_embedding(item) or 0.0)
             if embedding.any():
                 cosine = float(query @ embedding / np.linalg.norm(embedding))
                 scored.append((item, cosine))
@@ -233,7 +233,7 @@ class ItemCollection(LazyItems):
 
         def change() -> int:
             items = [item for item in self.scan(where, test) if item.key not in done]
-            for batch in in_batches(items, _BATCH):
+            for batch in in_put_batches(items, _BATCH):
                 self._items.write([changed(item) for item in batch])
                 done.update(item.key for item in batch)
             return len(done)
@@ -245,7 +245,7 @@ class ItemCollection(LazyItems):
         return Drop(self._namespace, item.key, if_version=item.version)
 
 
-def embedding_of(item: Item, kind: str = "<f8") -> list[float] | None:
+def document_embedding(item: Item, kind: str = "<f8") -> list[float] | None:
     """Return the embedding of a document, if it has one."""
     text = item.value.get("embedding")
     if text is None:
@@ -374,7 +374,7 @@ class ItemLog:
 
     async def _log_state(self) -> _State:
         (item,) = await self._items.get(*self._owner, [(self._place, _STATE)], False)
-        return _read_state(item)
+        return _parse_log_state(item)
 
     async def _last_values(self, state: _State, last: int | None) -> list[Any] | None:
         """Return the last values; None if the list changed meanwhile."""
@@ -386,7 +386,7 @@ class ItemLog:
         for start in range(0, len(keys), _MOST):
             wanted = [*keys[start : start + _MOST], (self._place, _STATE)]
             *found, head = await self._items.get(*self._owner, wanted, False)
-            if _read_state(head).version != state.version or None in found:
+            if _parse_log_state(head).version != state.version or None in found:
                 return None
             values += [item.value for item in found if item is not None]
         return values
@@ -410,7 +410,7 @@ class ItemLog:
         return True
 
 
-async def read_as(log: ItemLog, convert: Callable[[list[Any]], list[T]]) -> list[T]:
+async def read_log_as(log: ItemLog, convert: Callable[[list[Any]], list[T]]) -> list[T]:
     """Return the values of a list, converted; of a long one on another thread."""
     values = await run_async(log.read())
     if len(values) > _INLINE:
@@ -422,7 +422,7 @@ def _key_at(number: int) -> str:
     return f"{number:012d}"
 
 
-def _read_state(item: Item | None) -> _State:
+def _parse_log_state(item: Item | None) -> _State:
     if item is None:
         return _State(0, 0, 0, 0)
     first = item.value["first"]

@@ -154,7 +154,7 @@ class StoreEmbedding:
             raise errors.ConfigError('index: expected "fields" to be a list of paths')
         self._paths = [_path_tokens(field) for field in fields]
 
-    def texts_of(self, value: Any, index: Any) -> list[str]:
+    def texts_to_embed(self, value: Any, index: Any) -> list[str]:
         """Return the texts of a value that get a vector each."""
         if index is False:
             return []
@@ -163,7 +163,7 @@ class StoreEmbedding:
             text for path in paths for text in get_text_at_path(value, path) if text
         ]
 
-    def checked(self, found: Any, count: int) -> list[Any]:
+    def checked_embeddings(self, found: Any, count: int) -> list[Any]:
         """Return the embedding function's vectors; None for one that is zero."""
         matrix = np.asarray(found, np.float32)
         dims = self._dims or (matrix.shape[-1] if matrix.ndim == 2 else 0)
@@ -192,7 +192,7 @@ def _path_tokens(path: str) -> Any:
 Labels = tuple[str, ...]
 
 
-def check_operation(op: Any) -> None:
+def check_store_operation(op: Any) -> None:
     """Check the labels of an operation."""
     if isinstance(op, GetOp | PutOp):
         check_item_namespace(op.namespace)
@@ -221,7 +221,7 @@ def _check_labels(labels: Sequence[Any]) -> None:
             raise InvalidNamespaceError(msg)
 
 
-def select_namespaces(names: Iterable[Labels], op: Any) -> list[Labels]:
+def select_listed_namespaces(names: Iterable[Labels], op: Any) -> list[Labels]:
     """Return the namespaces that a ListNamespacesOp asks for."""
     conditions = op.match_conditions
     found = list(names)
@@ -233,7 +233,7 @@ def select_namespaces(names: Iterable[Labels], op: Any) -> list[Labels]:
     return found[op.offset : op.offset + op.limit]
 
 
-def common_prefix(op: Any) -> Labels:
+def common_namespace_prefix(op: Any) -> Labels:
     """Return the labels with which every wanted namespace begins."""
     best: Labels = ()
     for condition in op.match_conditions or ():
@@ -270,7 +270,7 @@ class ManyValuesError(Exception):
     """A value has more values inside than an event loop should look at."""
 
 
-def stored_key(key: Any) -> Any:
+def stored_item_key(key: Any) -> Any:
     """Return the key of the item: a key that is empty or has NUL as JSON."""
     # Also one with a lone surrogate, or that looks like the JSON of another key.
     if type(key) is str and key and key.isprintable():
@@ -283,7 +283,7 @@ def stored_key(key: Any) -> Any:
     return key
 
 
-def shown_key(key: str) -> str:
+def shown_item_key(key: str) -> str:
     """Return the key of an item as it was given."""
     if not key.startswith(_MARK):
         return key
@@ -334,7 +334,7 @@ _FILTER_KEY = re.compile(r"[\w.\-]+", re.ASCII)
 _WHOLE = ("$and", "$or", "$not")
 
 
-def where_of(op: SearchOp) -> Any:
+def where_of_op(op: SearchOp) -> Any:
     """Return the conditions of a search for `Items.find`; None for none."""
     for key in op.filter or ():
         if key not in _WHOLE and not (
@@ -345,7 +345,7 @@ def where_of(op: SearchOp) -> Any:
     return with_times_as_texts(op.filter, math.inf) if op.filter else None
 
 
-def to_item(item: StoredItem | None) -> Item | None:
+def to_langgraph_item(item: StoredItem | None) -> Item | None:
     """Return an item as LangGraph's `get` returns it."""
     return None if item is None else Item(**_item_fields(item))
 
@@ -353,7 +353,7 @@ def to_item(item: StoredItem | None) -> Item | None:
 def _item_fields(item: StoredItem) -> dict[str, Any]:
     return {
         "value": item.value,
-        "key": shown_key(item.key),
+        "key": shown_item_key(item.key),
         "namespace": item.namespace,
         "created_at": to_datetime(item.created_at),
         "updated_at": to_datetime(item.updated_at),
@@ -466,9 +466,9 @@ class VecallStore(BaseStore, ClosesOnExit):
         check_item_namespace(namespace)
         if refresh_ttl is None:
             refresh_ttl = (self.ttl_config or {}).get("refresh_on_read", True)
-        keys = [(namespace, stored_key(str(key)))]
+        keys = [(namespace, stored_item_key(str(key)))]
         (item,) = self._sync_items.get(keys, refresh=bool(refresh_ttl))
-        return to_item(item)
+        return to_langgraph_item(item)
 
     def batch(self, ops: Iterable[Any]) -> list[Any]:
         """Execute operations; see `BaseStore.batch`.
@@ -489,13 +489,13 @@ class VecallStore(BaseStore, ClosesOnExit):
         items = self._items if awaits else self._sync_items
         through = Calls(items, self.embeddings, awaits=awaits)
         for op in ops:
-            check_operation(op)
+            check_store_operation(op)
         if len(ops) == 1 and not isinstance(ops[0], PutOp):  # most calls
             return [await self._run_reading_operation(ops[0], through)]
         ops = [
             await _storable(op, through) if isinstance(op, PutOp) else op for op in ops
         ]
-        filters = [where_of(op) if isinstance(op, SearchOp) else None for op in ops]
+        filters = [where_of_op(op) if isinstance(op, SearchOp) else None for op in ops]
         last = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
         puts = await self._puts_of(last.values(), through)
         queries = await self._embed_queries(ops, through)
@@ -524,18 +524,18 @@ class VecallStore(BaseStore, ClosesOnExit):
         if isinstance(op, GetOp):
             return (await self._get_items([op], through))[0]
         if isinstance(op, ListNamespacesOp):
-            names = await through.call_items("namespaces", common_prefix(op))
-            return select_namespaces(names, op)
-        where = where_of(op)
+            names = await through.call_items("namespaces", common_namespace_prefix(op))
+            return select_listed_namespaces(names, op)
+        where = where_of_op(op)
         vectors = await self._embed_queries([op], through)
         return await self._search_items(op, where, vectors.get(op.query or ""), through)
 
     async def _get_items(self, ops: list[GetOp], through: Calls) -> list[Item | None]:
         """Read items; either all of their TTLs begin again, or none."""
-        keys = [(op.namespace, stored_key(op.key)) for op in ops]
+        keys = [(op.namespace, stored_item_key(op.key)) for op in ops]
         refresh = bool(ops[0].refresh_ttl)
         found = await through.call_items("get", keys, refresh=refresh)
-        return [to_item(item) for item in found]
+        return [to_langgraph_item(item) for item in found]
 
     async def _search_items(
         self, op: SearchOp, where: Any, vector: Any, through: Calls
@@ -565,13 +565,13 @@ class VecallStore(BaseStore, ClosesOnExit):
         found = {}
         for query in dict.fromkeys(asked):
             vector = np.asarray(await through.embed_query(query), np.float32)
-            found[query] = self._embedding.checked(vector[None], 1)[0]
+            found[query] = self._embedding.checked_embeddings(vector[None], 1)[0]
         return found
 
     async def _puts_of(self, ops: Iterable[PutOp], through: Calls) -> list[Put | Drop]:
         """Return the writes; the texts of all values are embedded in one call."""
         texts_of: dict[int, list[str]] = {
-            id(op): self._embedding.texts_of(op.value, op.index)
+            id(op): self._embedding.texts_to_embed(op.value, op.index)
             for op in ops
             if self._embedding is not None and op.value is not None
         }
@@ -579,7 +579,7 @@ class VecallStore(BaseStore, ClosesOnExit):
         texts = list(dict.fromkeys(chain.from_iterable(texts_of.values())))
         if self._embedding is not None and texts:
             found = await through.embed_documents(texts)
-            checked = self._embedding.checked(found, len(texts))
+            checked = self._embedding.checked_embeddings(found, len(texts))
             vectors = dict(zip(texts, checked, strict=True))
         puts: list[Put | Drop] = []
         for op in ops:
@@ -678,4 +678,4 @@ async def _storable(op: PutOp, through: Calls) -> PutOp:
         value = with_times_as_texts(op.value)
     except ManyValuesError:
         value = await through.call_long(with_times_as_texts, op.value, math.inf)
-    return op._replace(key=stored_key(op.key), value=value)
+    return op._replace(key=stored_item_key(op.key), value=value)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, TypedDict, get_args
 
 from vecall.errors import ConfigError
-from vecall.scalars import Shown, exact, make_exact
+from vecall.scalars import Shown, exact, make_fields_exact
 
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
 """The eviction policy of a quota."""
@@ -84,9 +84,9 @@ class Limits(Shown):
 
     def __post_init__(self) -> None:
         """Check that every limit is a number of at least 1."""
-        make_exact(self)
+        make_fields_exact(self)
         for field in fields(self):
-            check_count(getattr(self, field.name), f"limits.{field.name}")
+            check_limit_count(getattr(self, field.name), f"limits.{field.name}")
         if self.max_metadata_depth > _DEEPEST:
             raise ConfigError(f"limits.max_metadata_depth: must be at most {_DEEPEST}")
 
@@ -114,17 +114,17 @@ class Quota(Shown):
 
     def __post_init__(self) -> None:
         """Check both numbers and the eviction."""
-        make_exact(self)
+        make_fields_exact(self)
         for name in ("memories", "bytes"):
             if (value := getattr(self, name)) is not None:
-                check_count(value, f"quota.{name}")
+                check_limit_count(value, f"quota.{name}")
         eviction: object = self.eviction
         if type(eviction) is not str or eviction not in get_args(Eviction):
             msg = f"quota.eviction: must be one of {', '.join(get_args(Eviction))}"
             raise ConfigError(msg)
 
 
-def check_count(value: object, name: str) -> None:
+def check_limit_count(value: object, name: str) -> None:
     """Refuse what is not an integer of at least 1."""
     if type(value) is not int or value < 1:
         raise ConfigError(f"{name}: must be an integer of at least 1")
@@ -210,8 +210,8 @@ class Inactivity:
 
     def __post_init__(self) -> None:
         """Check the number."""
-        make_exact(self)
-        _check_trigger(self.inactivity_ms, "inactivity_ms", _LONGEST_MS)
+        make_fields_exact(self)
+        _check_trigger_limit(self.inactivity_ms, "inactivity_ms", _LONGEST_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +226,8 @@ class MessageCount:
 
     def __post_init__(self) -> None:
         """Check the number."""
-        make_exact(self)
-        _check_trigger(self.message_count, "message_count", 1_000_000)
+        make_fields_exact(self)
+        _check_trigger_limit(self.message_count, "message_count", 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ _BY_NAME: dict[str, type[Any]] = {
 }
 
 
-def checked_trigger(given: object) -> Trigger | None:
+def session_trigger(given: object) -> Trigger | None:
     """Return a trigger from itself, its name, or a mapping with "type"."""
     if given is None or isinstance(given, Trigger):
         return given
@@ -266,7 +266,7 @@ def checked_trigger(given: object) -> Trigger | None:
 
 
 def trigger_from_text(text: str) -> str | dict[str, object]:
-    """Return what `checked_trigger` takes, of NAME or NAME:NUMBER."""
+    """Return what `session_trigger` takes, of NAME or NAME:NUMBER."""
     name, colon, number = text.partition(":")
     if not colon:
         return name
@@ -278,7 +278,7 @@ def trigger_from_text(text: str) -> str | dict[str, object]:
     return {"type": name, fields[0]: int(number)}
 
 
-def _check_trigger(value: object, name: str, limit: int) -> None:
+def _check_trigger_limit(value: object, name: str, limit: int) -> None:
     if type(value) is not int or not 1 <= value <= limit:
         raise ConfigError(f"trigger: {name} must be an integer from 1 to {limit}")
 

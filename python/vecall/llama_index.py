@@ -10,8 +10,8 @@ from typing import Any
 
 from vecall import errors
 from vecall.concurrency.join import on_thread
-from vecall.ingest.parts import is_spoken, is_user
-from vecall.item_collections import ItemCollection, embedding_of
+from vecall.ingest.parts import is_spoken_role, is_user
+from vecall.item_collections import ItemCollection, document_embedding
 from vecall.prompts.render import estimate_tokens
 from vecall.service.memory_service import MemoryService
 from vecall.tools import PreloadMemory, UnaskedFloor
@@ -43,7 +43,7 @@ __all__ = ["VecallMemoryBlock", "VecallVectorStore"]
 _EMPTY: tuple[Any, ...] = (None, "", [])
 
 
-def matches(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:
+def metadata_matches(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:
     """Whether metadata meet filters; filters may contain filters.
 
     A missing or null field meets `!=`, `nin` and `is_empty` only. Values that have no
@@ -52,7 +52,7 @@ def matches(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:
     if not filters.filters:
         return True
     held = (
-        matches(each, metadata)
+        metadata_matches(each, metadata)
         if isinstance(each, MetadataFilters)
         else _meets_filter(each, metadata)
         for each in filters.filters
@@ -67,8 +67,7 @@ def matches(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:
 
 def where_of(filters: MetadataFilters | None) -> dict[str, Any] | None:
     """Return conditions for `Items.find` that every match meets."""
-    # They have the exact comparisons with texts of an "and"; `matches` decides the
-    # rest.
+    # They have the exact comparisons of an "and" with texts.
     if filters is None or filters.condition not in {None, FilterCondition.AND}:
         return None
     parts = [
@@ -209,7 +208,7 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         by_session: dict[str | None, list[Event]] = {}
         for at, message in enumerate(messages):
             text = message.content or ""
-            if is_spoken(message.role) and text.strip():
+            if is_spoken_role(message.role) and text.strip():
                 session = message.additional_kwargs.get("session_id")
                 event = Event(text, author=message.role.value, timestamp=now + at / 1e6)
                 by_session.setdefault(session, []).append(event)
@@ -358,7 +357,7 @@ class VecallVectorStore(BasePydanticVectorStore):
             metadata = node_to_metadata_dict(node, flat_metadata=False)
             document = {"metadata": metadata, "ref_doc_id": node.ref_doc_id}
             puts.append(
-                self._documents.put_of(node.node_id, document, node.get_embedding())
+                self._documents.write_of(node.node_id, document, node.get_embedding())
             )
         self._documents.write(puts)
         return [node.node_id for node in nodes]
@@ -367,12 +366,12 @@ class VecallVectorStore(BasePydanticVectorStore):
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """Return the nodes with some ids, or all, that meet filters."""
-        return [_node_of(item) for item in self._chosen_items(node_ids, filters)]
+        return [_node_of_item(item) for item in self._chosen_items(node_ids, filters)]
 
     def _chosen_items(
         self, node_ids: Sequence[str] | None, filters: MetadataFilters | None
     ) -> list[Item]:
-        test = _item_test(filters)
+        test = _test_of_item_filters(filters)
         if node_ids is None:
             return self._documents.scan(where_of(filters), test)
         found = self._documents.get(dict.fromkeys(node_ids))
@@ -393,7 +392,7 @@ class VecallVectorStore(BasePydanticVectorStore):
         """Delete the nodes with some ids, or all, that meet filters."""
         del delete_kwargs
         if node_ids is None:
-            test = _item_test(filters)
+            test = _test_of_item_filters(filters)
             self._documents.change(where_of(filters), test, self._documents.drop_of)
         else:
             chosen = self._chosen_items(node_ids, filters)
@@ -430,13 +429,13 @@ class VecallVectorStore(BasePydanticVectorStore):
             query.query_embedding,
             most * _MMR_CANDIDATES if is_mmr else most,
             where_of(query.filters),
-            _item_test(query.filters, query.node_ids, query.doc_ids),
+            _test_of_item_filters(query.filters, query.node_ids, query.doc_ids),
         )
         if is_mmr and found:
             threshold = kwargs.get("mmr_threshold", query.mmr_threshold)
             scores, places = get_top_k_mmr_embeddings(
                 query.query_embedding,
-                [embedding_of(item) or [] for item, _ in found],
+                [document_embedding(item) or [] for item, _ in found],
                 similarity_top_k=most,
                 embedding_ids=list(range(len(found))),
                 mmr_threshold=threshold,
@@ -444,7 +443,7 @@ class VecallVectorStore(BasePydanticVectorStore):
             chosen = zip(places, scores, strict=True)
             found = [(found[at][0], score) for at, score in chosen]
         return VectorStoreQueryResult(
-            nodes=[_node_of(item) for item, _ in found],
+            nodes=[_node_of_item(item) for item, _ in found],
             similarities=[score for _, score in found],
             ids=[item.key for item, _ in found],
         )
@@ -457,7 +456,7 @@ class VecallVectorStore(BasePydanticVectorStore):
     aquery = on_thread(query, "a{}")  # type: ignore[arg-type]
 
 
-def _item_test(
+def _test_of_item_filters(
     filters: MetadataFilters | None,
     node_ids: Sequence[str] | None = None,
     doc_ids: Sequence[str] | None = None,
@@ -474,10 +473,10 @@ def _item_test(
             return False
         if sources and document["ref_doc_id"] not in sources:
             return False
-        return filters is None or matches(filters, document["metadata"])
+        return filters is None or metadata_matches(filters, document["metadata"])
 
     return test
 
 
-def _node_of(item: Item) -> BaseNode:
+def _node_of_item(item: Item) -> BaseNode:
     return metadata_dict_to_node(item.value["document"]["metadata"])

@@ -15,12 +15,13 @@ from typing import Any
 from vecall.concurrency.join import run_async
 from vecall.content import get_field
 from vecall.errors import ConfigError, needs_extra
-from vecall.ingest.parts import is_spoken, is_user
+from vecall.ingest.parts import is_spoken_role, is_user
 from vecall.item_collections import ItemLog
 from vecall.protocols import MemoryProtocol
 from vecall.service.memory_service import MemoryService
-from vecall.tools import ForgetMemory, MemoryTool, RunMemory, RunOwner
+from vecall.tools import ForgetMemory, MemoryTool, RunOwner
 from vecall.tools import memory_tools as plain_tools
+from vecall.tools.preload import RunMemory
 from vecall.types import Event, Filter
 from vecall.validation import check_name
 
@@ -65,7 +66,7 @@ class VecallSession:
     ) -> None:
         """Bind the session to one user; reads and writes nothing."""
         self.session_id = check_name(session_id, "session_id", memory.limits)
-        self.session_settings = _checked_settings(session_settings)
+        self.session_settings = _checked_session_settings(session_settings)
         self._log = ItemLog(memory, app_name, user_id, (_PLACE, session_id))
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
@@ -98,7 +99,7 @@ class VecallSession:
         await run_async(self._log.clear())
 
 
-def _checked_settings(given: Any) -> Any:
+def _checked_session_settings(given: Any) -> Any:
     try:
         from agents.memory import SessionSettings
     except ImportError:  # an SDK without settings
@@ -140,7 +141,7 @@ def text_of(item: Any) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _of_inner(name: str) -> Any:
+def _property_of_inner_session(name: str) -> Any:
     """Return a property that is an attribute of the other session, or None."""
     return property(
         lambda session: getattr(session._inner, name, None),
@@ -170,8 +171,8 @@ class IngestingSession:
     """
 
     # Attributes for type checkers, as the SDK's protocol has them.
-    session_id: str = _of_inner("session_id")
-    session_settings: Any = _of_inner("session_settings")
+    session_id: str = _property_of_inner_session("session_id")
+    session_settings: Any = _property_of_inner_session("session_settings")
 
     def __init__(
         self, inner: Any, memory: MemoryService, app_name: str, user_id: str
@@ -206,7 +207,7 @@ class IngestingSession:
         turns = (
             Event(text_of(item), author=role_of(item), id=_id_of(item))
             for item in items
-            if is_spoken(role_of(item)) and text_of(item).strip()
+            if is_spoken_role(role_of(item)) and text_of(item).strip()
         )
         await self._memory.remember(None, turns, self.session_id)
 

@@ -70,7 +70,7 @@ def stored_float(text: str) -> float:
     return float(text.removeprefix("np.float64(").removesuffix(")"))
 
 
-def make_exact(options: Any) -> None:
+def make_fields_exact(options: Any) -> None:
     """Replace the scalars among the fields of a frozen dataclass by exact ones."""
     for field in fields(options):
         given = getattr(options, field.name, None)
@@ -88,7 +88,7 @@ def json_default(value: object) -> object:
     return plain
 
 
-def odd_value(value: object) -> str:
+def odd_json_value(value: object) -> str:
     """Say what inside of a value JSON does not have, and where."""
     # Keys of the caller's are shown if they are plain names.
     ahead: deque[tuple[object, str]] = deque([(value, "")])
@@ -153,13 +153,13 @@ shortened = _Short().repr
 """Returns the `repr` of a value, cut to some 60 characters for each text."""
 
 
-def shown(value: object, **held: object) -> str:
+def repr_of_object(value: object, **held: object) -> str:
     """Return the class of an object and what it holds, except for None."""
     parts = [f"{n}={shortened(each)}" for n, each in held.items() if each is not None]
     return f"{type(value).__name__}({', '.join(parts)})"
 
 
-def short_repr(value: Any) -> str:
+def repr_of_changed_fields(value: Any) -> str:
     """Return a dataclass with the fields that differ from their defaults."""
     parts = []
     for field in fields(value):
@@ -176,10 +176,10 @@ class Shown:
     """The base of dataclasses without a `repr` of their own: theirs is short."""
 
     __slots__ = ()
-    __repr__ = short_repr
+    __repr__ = repr_of_changed_fields
 
 
-def model_repr(embedder: Any) -> str:
+def repr_of_embedder(embedder: Any) -> str:
     """Return an embedder with the name of its model."""
     return f"<{type(embedder).__name__} {shortened(embedder.model_id)}>"
 
@@ -187,7 +187,7 @@ def model_repr(embedder: Any) -> str:
 # Which vectors the engine accepts.
 
 
-def usable(matrix: NDArray[np.float32]) -> NDArray[np.bool_]:
+def usable_vectors(matrix: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Return for each vector whether it has a direction: finite, and not zero."""
     # Every door asks it before a vector is stored: the engine refuses other vectors.
     return np.asarray(np.isfinite(matrix).all(axis=1) & matrix.any(axis=1))

@@ -39,17 +39,17 @@ def open_to_read(
 ) -> int:
     """Open a file, relative to a folder, to read; return its descriptor."""
     # A FIFO does not block. Without `follow` a symbolic link is refused.
-    return _open(path, os.O_RDONLY, follow, folder)
+    return _open_file(path, os.O_RDONLY, follow, folder)
 
 
 def open_private(path: str | Path, flags: int, *, folder: int | None = None) -> int:
     """Open a file to write, and make it for its owner alone if it does not exist."""
     # A symbolic link is refused; a FIFO does not block. `flags` are those of `os.open`
     # that every system has; O_CREAT is added.
-    return _open(path, flags | os.O_CREAT, False, folder)
+    return _open_file(path, flags | os.O_CREAT, False, folder)
 
 
-def _open(path: str | Path, flags: int, follow: bool, folder: int | None) -> int:
+def _open_file(path: str | Path, flags: int, follow: bool, folder: int | None) -> int:
     if sys.platform == "win32":
         if not follow and os.path.islink(path):  # noqa: PTH114
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -60,7 +60,7 @@ def _open(path: str | Path, flags: int, follow: bool, folder: int | None) -> int
         return os.open(path, flags, 0o600, dir_fd=folder)
 
 
-def replace(source: str | Path, target: str | Path, **folders: int) -> None:
+def replace_file(source: str | Path, target: str | Path, **folders: int) -> None:
     """Rename a file atomically over another, with the folders of `os.replace`."""
     # Windows refuses it while the other is open, so it is tried there for two seconds.
     if sys.platform == "win32":
@@ -79,7 +79,7 @@ def _retry_denied(times: int, call: Callable[..., _Result], *arguments: Any) -> 
     return call(*arguments)
 
 
-def resolved(path: Path) -> Path:
+def resolve_path(path: Path) -> Path:
     """Return the absolute path without links; with them where Windows cannot tell."""
     try:
         return path.resolve()
@@ -139,11 +139,11 @@ class OpenFolder:
         return open_private(self._name(name), flags, folder=self._at)
 
     def replace(self, source: str, target: str) -> None:
-        """As `replace`."""
+        """As `replace_file`."""
         folders = {}
         if self._at is not None:
             folders = {"src_dir_fd": self._at, "dst_dir_fd": self._at}
-        replace(self._name(source), self._name(target), **folders)
+        replace_file(self._name(source), self._name(target), **folders)
 
     def unlink(self, name: str) -> None:
         """Remove a file."""
@@ -164,7 +164,7 @@ class OpenFolder:
             os.fsync(self._at)
 
 
-def is_own(about: os.stat_result, *, or_root: bool = False) -> bool:
+def is_file_of_user(about: os.stat_result, *, or_root: bool = False) -> bool:
     """Whether a file belongs to this user; always on Windows, which does not tell."""
     if sys.platform == "win32":
         return True
@@ -235,7 +235,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         import tempfile
         import zlib
 
-        number = zlib.crc32(os.path.normcase(resolved(folder)).encode())
+        number = zlib.crc32(os.path.normcase(resolve_path(folder)).encode())
         name = Path(tempfile.gettempdir()) / f"vecall-{number:08x}.lock"
         file = open_private(name, os.O_RDWR)
     else:
@@ -260,7 +260,7 @@ def filesystem_of(folder: Path) -> str | None:
     """Return the type of a folder's file system, such as "ext4"; None if unknown."""
     # On Windows it is the kind of the drive.
     if sys.platform == "win32":
-        return _DRIVES.get(_kernel.GetDriveTypeW(resolved(folder).anchor))
+        return _DRIVES.get(_kernel.GetDriveTypeW(resolve_path(folder).anchor))
     elif sys.platform == "darwin":
         return _filesystem_of_mac(folder)
     else:
@@ -388,7 +388,7 @@ def on_signals(numbers: Sequence[int], call: Callable[[], object]) -> Iterator[N
                 loop.remove_signal_handler(number)
 
 
-def has_input(socket: int) -> bool:
+def socket_has_input(socket: int) -> bool:
     """Whether a socket has something to read, or is closed or broken."""
     if sys.platform == "win32":
         return bool(select.select([socket], [], [], 0)[0])

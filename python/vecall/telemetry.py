@@ -176,7 +176,7 @@ class Telemetry:
         try:
             watch.span = None if instruments is None else instruments.start(operation)
         except Exception as error:
-            self._complain_once(error)
+            self._log_export_error_once(error)
         return watch
 
     def end(
@@ -198,7 +198,7 @@ class Telemetry:
             try:
                 watch.instruments.record(watch.span, ended, seconds, counted)
             except Exception as error:
-                self._complain_once(error)
+                self._log_export_error_once(error)
         fields = {**ended, **counted, "seconds": seconds}
         _log.debug("%s: %s", operation, outcome, extra=fields)
 
@@ -212,15 +212,15 @@ class Telemetry:
 
             tracers = trace.get_tracer_provider()
             meters = metrics.get_meter_provider()
-            if not (_is_idle(tracers) and _is_idle(meters)):
+            if not (_is_idle_provider(tracers) and _is_idle_provider(meters)):
                 self._instruments = _Instruments(tracers, meters)
         except ImportError:
             self._next_look = math.inf
         except Exception as error:
             self._next_look = math.inf
-            self._complain_once(error)
+            self._log_export_error_once(error)
 
-    def _complain_once(self, error: Exception) -> None:
+    def _log_export_error_once(self, error: Exception) -> None:
         if not self._complained:
             self._complained = True
             _log.warning("OpenTelemetry failed: %s", type(error).__name__)
@@ -233,10 +233,10 @@ def _current_count(count: itertools.count[int]) -> int:
 def is_traced() -> bool:
     """Whether the process has an OpenTelemetry provider that records spans."""
     trace = sys.modules.get("opentelemetry.trace")
-    return trace is not None and not _is_idle(trace.get_tracer_provider())
+    return trace is not None and not _is_idle_provider(trace.get_tracer_provider())
 
 
-def _is_idle(provider: object) -> bool:
+def _is_idle_provider(provider: object) -> bool:
     """Whether it is one of those that the API package stands in with."""
     module = type(provider).__module__
     return module.startswith(("opentelemetry.trace", "opentelemetry.metrics"))

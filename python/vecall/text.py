@@ -1,9 +1,9 @@
 """Functions over a whole text, from anybody and of any length: each takes linear time.
 
-`normalise`, `with_tones`, `nfc` and `nfkc` normalise; `strip_invisible` removes
-invisible characters, `without_blocks` what stands between two tags. `escape` escapes
-tags, and `indented` and `label` keep a value inside its record. These three guarantee
-that in a rendered block only vecall writes "<" and lines that start at the left edge.
+`normalise`, `with_tones`, `to_nfc` and `to_nfkc` normalise; `strip_invisible` removes
+invisible characters, `without_blocks` all between two tags. `escape_tags` escapes
+tags, and `indent_memory_text` and `safe_label` keep a value inside its record: in a
+rendered block only vecall writes "<" and lines that start at the left edge.
 
 Only this module calls `unicodedata.normalize` with a text: the time of that grows with
 the square of the marks in a row (tests/lexical/test_linear_time.py).
@@ -174,7 +174,7 @@ def normalise(text: str) -> str:
     """Return `text` in the normal form in which words are compared."""
     if text.isascii():
         return text.lower()
-    folded = nfkc(text).casefold()
+    folded = to_nfkc(text).casefold()
     if folded.isascii():
         return folded
     folded = _to_normal_form("NFD", folded)
@@ -184,20 +184,20 @@ def normalise(text: str) -> str:
 
 def with_tones(text: str) -> str:
     """Return `text` normalised, with the accents of Latin letters."""
-    return _to_normal_form("NFC", nfkc(text).casefold())
+    return _to_normal_form("NFC", to_nfkc(text).casefold())
 
 
-def nfc(text: str) -> str:
+def to_nfc(text: str) -> str:
     """Return a text in the normal form NFC, without marks after 30 in a row."""
     return text if text.isascii() else _to_normal_form("NFC", few_marks(text))
 
 
-def nfkc(text: str) -> str:
+def to_nfkc(text: str) -> str:
     """Return a text in the normal form NFKC, without marks after 30 in a row."""
     return text if text.isascii() else _to_normal_form("NFKC", few_marks(text))
 
 
-def without_marks(word: str) -> str:
+def strip_combining_marks(word: str) -> str:
     """Return a word without combining marks, also those of its letters."""
     split = _to_normal_form("NFD", few_marks(word))
     return "".join(char for char in split if not unicodedata.combining(char))
@@ -224,15 +224,15 @@ def few_marks(text: str) -> str:
     # No language uses more than 30 combining marks in a row (UAX #15, stream-safe text
     # format). The time to normalise a run is quadratic in its length. At most 30
     # characters in a row are left as they are; they become at most 60 marks.
-    return text if text.isascii() else _MANY_MARKS.sub(_first_marks, text)
+    return text if text.isascii() else _MANY_MARKS.sub(_limit_marks_of_run, text)
 
 
-def _first_marks(run: re.Match[str]) -> str:
+def _limit_marks_of_run(run: re.Match[str]) -> str:
     """Drop marks after 30 in a row. The run may contain letters of some scripts."""
     chars = []
     marks = 0
     for char in run.group():
-        more = _marks_of(char)
+        more = _count_marks_of_char(char)
         marks = marks + more if more else 0
         if marks <= _MOST_MARKS:
             chars.append(char)
@@ -240,7 +240,7 @@ def _first_marks(run: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def _marks_of(char: str) -> int:
+def _count_marks_of_char(char: str) -> int:
     """Return how many marks a character becomes; 0 for one that becomes a letter."""
     split = unicodedata.normalize("NFKD", char)
     return len(split) if unicodedata.combining(split[0]) else 0
@@ -273,7 +273,7 @@ def strip_invisible(text: str) -> str:
     return _JOINER.sub("", _SELECTOR.sub("", text))
 
 
-def escape(text: str) -> str:
+def escape_tags(text: str) -> str:
     """Return cleaned text in which nothing can open or close a tag."""
     # As in XML, "<" becomes "&lt;", and "&" becomes "&amp;" if it could start an
     # entity. The brackets of chat templates become "&#91;" and "&#93;".
@@ -284,7 +284,7 @@ def escape(text: str) -> str:
     return _SQUARE.sub(lambda it: "&#91;" if it[0] in "[\uff3b" else "&#93;", text)
 
 
-def has_marks(text: str) -> bool:
+def has_template_marks(text: str) -> bool:
     """Whether cleaned text has a mark of a chat template."""
     if len(text) <= _PART:
         return _MARKS.search(text) is not None
@@ -295,19 +295,19 @@ def has_marks(text: str) -> bool:
     )
 
 
-def neutral(text: str) -> str:
+def neutralise_for_adk(text: str) -> str:
     """Return a text that cannot close the block in which google-adk shows memories."""
     # Removes invisible characters. If the text has a mark of a chat template, or any
     # spelling of the block's tag, the result also has no "<", no lookalike of "<", and
     # no bracket of such a mark.
     shown = text if text.isascii() and text.isprintable() else strip_invisible(text)
-    if has_marks(shown):
-        return escape(shown)
-    letters = nfkc(shown)
+    if has_template_marks(shown):
+        return escape_tags(shown)
+    letters = to_nfkc(shown)
     if not _MAY_SPELL.search(letters.casefold()):
         return shown
     letters = _BETWEEN_LETTERS.sub("", letters).casefold()
-    return escape(shown) if _TAG in letters else shown
+    return escape_tags(shown) if _TAG in letters else shown
 
 
 def escape_json(dumped: str) -> str:
@@ -318,7 +318,7 @@ def escape_json(dumped: str) -> str:
     return dumped
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """Return the sentences of a text, but for very short ones."""
     return [s for s in _SENTENCE_END.split(text) if len(s) >= _SENTENCE_LENGTH]
 
@@ -328,27 +328,27 @@ def without_surrogates(text: str) -> str:
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
-def indented(text: str, masked: str = "") -> str:
+def indent_memory_text(text: str, masked: str = "") -> str:
     """Return a memory's text, every line but the first indented; hide the secret."""
-    shown = hide(escape(strip_invisible(text)).strip(), masked)
+    shown = hide_secret(escape_tags(strip_invisible(text)).strip(), masked)
     shown = _MANY_LINES.sub("\n\n", shown)
     return _CONTINUED.sub("\n  ", shown) or "(no text)"
 
 
-def label(value: str, masked: str = "", limit: int = 80) -> str:
+def safe_label(value: str, masked: str = "", limit: int = 80) -> str:
     """Return a name on one line, cut to `limit` characters, safe inside quotes."""
     shown = _SPACES.sub(" ", strip_invisible(value)).strip()
     if len(shown) > limit:
         shown = shown[:limit] + "\N{HORIZONTAL ELLIPSIS}"
-    return hide(escape(shown), masked).replace('"', "&quot;")
+    return hide_secret(escape_tags(shown), masked).replace('"', "&quot;")
 
 
-def speaker(author: str | None) -> str:
+def speaker_label(author: str | None) -> str:
     """Return the author as shown, without colons that could end the name early."""
-    return _SPEAKS.sub("", label(author or "")).strip(" [:") or "memory"
+    return _SPEAKS.sub("", safe_label(author or "")).strip(" [:") or "memory"
 
 
-def hide(text: str, masked: str) -> str:
+def hide_secret(text: str, masked: str) -> str:
     """Return the text with stars for every occurrence of a secret, in any case."""
     if not masked or masked.lower() not in text.lower():
         return text

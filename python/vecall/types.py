@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vecall.clock import Period, Time, to_seconds
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
-from vecall.scalars import Shown, exact, shortened, shown
+from vecall.scalars import Shown, exact, repr_of_object, shortened
 
 Content = str | Mapping[str, Any]
 """A text, or a mapping with "parts": [{"text": …}], as in chat APIs."""
@@ -121,7 +121,7 @@ class MemoryEntry:
 
     def __repr__(self) -> str:
         """Return the text, cut, and what tells memories apart."""
-        return shown(
+        return repr_of_object(
             self,
             content=self.content,
             id=self.id,
@@ -265,7 +265,7 @@ FilterLike = Filter | Mapping[str, Any]
 """A filter, or a mapping with the same fields."""
 
 
-def several(names: Names | None) -> tuple[str, ...]:
+def as_names(names: Names | None) -> tuple[str, ...]:
     """Return one name, several or none as a tuple."""
     if names is None:
         return ()

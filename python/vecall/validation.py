@@ -14,7 +14,7 @@ from typing import Any, TypeGuard, get_args
 from vecall import errors
 from vecall.clock import to_seconds
 from vecall.filters.metadata import check_conditions
-from vecall.filters.rights import TRUST_TIERS, check_tier, reaches, tiers_from
+from vecall.filters.rights import TRUST_TIERS, check_trust_tier, reaches, tiers_from
 from vecall.limits import (
     APP_WIDE,
     MOST_OFFSET,
@@ -26,7 +26,7 @@ from vecall.limits import (
     Scopes,
 )
 from vecall.scalars import exact
-from vecall.types import Filter, Names, check_share, several
+from vecall.types import Filter, Names, as_names, check_share
 
 LABEL_FIELDS = (
     *("author", "kind", "not_kind", "trust", "source", "not_session_id"),
@@ -67,7 +67,7 @@ def check_name(value: object, name: str, limits: Limits) -> str:
     return value
 
 
-def is_name(value: str, limits: Limits) -> bool:
+def is_valid_name(value: str, limits: Limits) -> bool:
     """Return whether `check_name` accepts a string."""
     try:
         check_name(value, "", limits)
@@ -116,7 +116,7 @@ def check_query(value: object) -> str:
     return value
 
 
-def checked_page(
+def checked_name_page(
     prefix: object, after: object, limit: object, limits: Limits
 ) -> tuple[str, str, int]:
     """Return the arguments of a page of names: "" is every name, or the beginning."""
@@ -133,15 +133,15 @@ def check_top_k(
     """Return a number of results; None is `default`, or `max_top_k` if that is less."""
     if value is None and default is not None:
         return min(default, limits.max_top_k)
-    return _check_count(value, limits, name, least=1)
+    return _check_count_argument(value, limits, name, least=1)
 
 
 def check_turns(value: object, name: str, limits: Limits) -> int:
     """Return `value` if it is a number of turns, at least 0."""
-    return _check_count(value, limits, name, least=0)
+    return _check_count_argument(value, limits, name, least=0)
 
 
-def _check_count(value: object, limits: Limits, name: str, least: int) -> int:
+def _check_count_argument(value: object, limits: Limits, name: str, least: int) -> int:
     count = exact(value)
     if type(count) is not int:
         raise errors.InvalidTypeError(f"{name}: expected an integer")
@@ -222,7 +222,7 @@ def check_path(path: object) -> Path | None:
     path = exact(path)
     if path is None or str(path) == ":memory:":
         return None
-    if not isinstance(path, str | Path) or not _is_file_name(str(path)):
+    if not isinstance(path, str | Path) or not _is_valid_file_name(str(path)):
         raise errors.ConfigError("path: expected the name of a file, or ':memory:'")
     try:
         return Path(path).expanduser()
@@ -231,7 +231,7 @@ def check_path(path: object) -> Path | None:
         raise errors.ConfigError(msg) from None
 
 
-def _is_file_name(name: str) -> bool:
+def _is_valid_file_name(name: str) -> bool:
     try:
         return bool(name) and b"\0" not in os.fsencode(name)
     except UnicodeEncodeError:
@@ -268,7 +268,7 @@ def check_filter(
         msg = "filter.metadata: this call does not filter by metadata"
         raise errors.InvalidArgumentError(msg)
     changed: dict[str, Any] = {
-        name: _check_names(getattr(filter_, name), f"filter.{name}", limits)
+        name: _check_filter_names(getattr(filter_, name), f"filter.{name}", limits)
         for name in LABEL_FIELDS
         if getattr(filter_, name) is not None
     }
@@ -280,30 +280,30 @@ def check_filter(
     if filter_.before is not None:
         changed["before"] = to_seconds(filter_.before, "filter.before")
     if filter_.not_id is not None:
-        ids = _check_names(filter_.not_id, "filter.not_id", limits, MOST_IDS)
+        ids = _check_filter_names(filter_.not_id, "filter.not_id", limits, MOST_IDS)
         changed["not_id"] = ids
     if filter_.metadata is not None:
         max_bytes = limits.max_metadata_bytes
         changed["metadata"] = check_conditions(filter_.metadata, max_bytes)
     if filter_.min_trust is not None:
-        tiers = _check_floor(filter_.min_trust, changed.get("trust"))
+        tiers = _tiers_of_filter(filter_.min_trust, changed.get("trust"))
         changed |= {"min_trust": None, "trust": tiers}
     return replace(filter_, **changed) if changed else filter_
 
 
-def _check_floor(floor: object, trust: Names | None) -> Names | None:
+def _tiers_of_filter(floor: object, trust: Names | None) -> Names | None:
     """Return the tiers of `trust`, or of all, that reach a minimum tier."""
-    lowest = check_tier(floor, "filter.min_trust")
+    lowest = check_trust_tier(floor, "filter.min_trust")
     if trust is None:
         return None if lowest == TRUST_TIERS[-1] else tiers_from(lowest)
-    tiers = tuple(tier for tier in several(trust) if reaches(tier, lowest))
+    tiers = tuple(tier for tier in as_names(trust) if reaches(tier, lowest))
     if not tiers:
         msg = "filter.trust: has no tier that reaches filter.min_trust"
         raise errors.InvalidArgumentError(msg)
     return tiers
 
 
-def _check_names(
+def _check_filter_names(
     names: object, name: str, limits: Limits, most: int = MOST_NAMES
 ) -> Names:
     if isinstance(names, str):

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("google.adk")
 
 from google.genai import types
-from vecall.adk.artifacts import PIECE, pieces, text_of
+from vecall.adk.artifacts import PIECE, split_artifact_text, text_of
 
 
 def a_blob(data: bytes, mime_type: str | None) -> types.Part:
@@ -158,7 +158,7 @@ def test_pieces_are_the_text(seed: int) -> None:
         rng.choice("abcé\U0001f99c") * rng.randint(1, 400) + rng.choice(marks)
         for _ in range(rng.randint(0, 300))
     )
-    parts = list(pieces(text))
+    parts = list(split_artifact_text(text))
     assert "".join("".join(parts).split()) == "".join(text.split())
     assert all(part and len(part) <= PIECE for part in parts)
     assert len(parts) <= 2 * len(text) / PIECE + 1
@@ -169,9 +169,11 @@ def test_pieces_end_where_something_ends() -> None:
     fill = "x" * (PIECE // 2)
     for best, worse in (("\n\n", "\n"), ("\n", ". "), (". ", " "), (" ", "x")):
         text = f"{fill}a{best}b{worse}{fill}{fill}"
-        assert next(pieces(text)) == f"{fill}a{best}".strip()
+        assert next(split_artifact_text(text)) == f"{fill}a{best}".strip()
 
 
 def test_blank_text_has_no_pieces() -> None:
     """S1.43."""
-    assert list(pieces("")) == list(pieces(" \n" * 5_000)) == []
+    assert (
+        list(split_artifact_text("")) == list(split_artifact_text(" \n" * 5_000)) == []
+    )

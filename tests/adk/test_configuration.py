@@ -19,7 +19,7 @@ import vecall.adk
 from google.adk.sessions import InMemorySessionService
 from helpers.adk import PARROT, a_trip, add, entries, ingest, search
 from vecall.adk import VecallMemoryService
-from vecall.adk.memory_service import parse_uri, with_uri_options
+from vecall.adk.memory_service import parse_adk_uri, with_uri_options
 from vecall.hooks import ALLOW, REJECT
 
 
@@ -300,7 +300,7 @@ def test_a_uri_holds_the_options_that_are_words_and_numbers(
     query: str, expected: dict[str, Any]
 ) -> None:
     """S3.11: and what they stand for is what the service takes."""
-    _, from_uri = parse_uri(f"vecall://:memory:?{query}")
+    _, from_uri = parse_adk_uri(f"vecall://:memory:?{query}")
     options = with_uri_options({}, from_uri)
     assert options == expected
     if "search" not in options:
@@ -320,7 +320,7 @@ def test_a_key_of_a_uri_is_a_field_of_a_group(
     query: str, group: str, expected: object
 ) -> None:
     """S3.11: the keys of a URI stay short, whatever the group of the option."""
-    _, from_uri = parse_uri(f"vecall://:memory:?{query}")
+    _, from_uri = parse_adk_uri(f"vecall://:memory:?{query}")
     assert with_uri_options({}, from_uri) == {group: expected}
 
 
@@ -331,7 +331,7 @@ def test_a_uri_changes_only_the_fields_that_it_names() -> None:
         "search": SearchOptions(min_similarity=0.1, authors=("kim",)),
         "storage": StorageOptions(durability="process", cache_bytes=5),
     }
-    _, from_uri = parse_uri("vecall://:memory:?min_score=0.4&durability=full&ttl=9")
+    _, from_uri = parse_adk_uri("vecall://:memory:?min_score=0.4&durability=full&ttl=9")
     assert with_uri_options(given, from_uri) == {
         "top_k": 7,
         "ttl": "9s",

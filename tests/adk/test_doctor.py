@@ -14,7 +14,7 @@ pytest.importorskip("google.adk")
 
 import vecall
 from vecall.adk import VecallMemoryService
-from vecall.adk.doctor import examine_agents, names_in
+from vecall.adk.doctor import examine_agents, names_used_in_file
 from vecall.cli.main import main
 
 YAML = """
@@ -364,7 +364,7 @@ def test_names_are_spelled_in_full(tmp_path: Path) -> None:
         "import a.b\nimport c as d\nfrom e.f import g as h, i\nfrom . import j\n"
         "a.b.k()\nd.m.n\nh.o\np().q\n"
     )
-    assert names_in(path) == {
+    assert names_used_in_file(path) == {
         *("c", "e.f.g", "e.f.i", "a.b.k", "a.b", "c.m", "c.m.n", "e.f.g.o", "q"),
     }
 

@@ -31,7 +31,7 @@ from helpers.adk import (
     the_session,
 )
 from vecall.adk import VecallMemoryPlugin, VecallMemoryService
-from vecall.ingest.passages import PASSAGE_BYTES, split
+from vecall.ingest.passages import PASSAGE_BYTES, split_into_passages
 
 service = pytest.fixture(adk_service)
 LONG = "zebra " * 50_000
@@ -54,7 +54,7 @@ def test_a_turn_that_is_too_long_does_not_keep_the_others_out(
 
     with caplog.at_level(logging.WARNING, logger="vecall"):
         asyncio.run(scenario())
-    assert stored(service) == 5 + len(split(LONG, PASSAGE_BYTES))
+    assert stored(service) == 5 + len(split_into_passages(LONG, PASSAGE_BYTES))
     assert {PARROT, ROOM} <= set(entries(service, "parrots quiet room"))
     assert [each for each in caplog.records if each.name == "vecall"] == []
 

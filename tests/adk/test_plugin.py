@@ -107,7 +107,7 @@ def test_the_end_of_an_agent_will_do_where_google_adk_tells_of_no_other(
         pass
 
     monkeypatch.setattr(PluginManager, "run_after_run_callback", forgotten)
-    monkeypatch.setattr(vecall.adk.plugin, "_ends_are_untold", lambda: True)
+    monkeypatch.setattr(vecall.adk.plugin, "_adk_hides_run_ends", lambda: True)
     plugin = VecallMemoryPlugin()
 
     async def scenario() -> None:

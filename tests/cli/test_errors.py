@@ -201,7 +201,7 @@ def test_an_interrupt_before_anything_is_begun_prints_nothing():
     code = (
         "import os, sys\n"
         "from vecall.cli import main\n"
-        "main.parser = lambda: os.kill(os.getpid(), 2)\n"
+        "main.command_parser = lambda: os.kill(os.getpid(), 2)\n"
         "main.main()\n"
     )
     done = subprocess.run(

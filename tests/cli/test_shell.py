@@ -21,7 +21,7 @@ import pytest
 from helpers import processes
 from vecall import MemoryEntry, MemoryService, WritePolicy
 from vecall.cli.console import text_width
-from vecall.cli.main import EXAMPLES, main, parser
+from vecall.cli.main import EXAMPLES, command_parser, main
 from vecall.hooks import ALLOW, QUARANTINE
 
 WIDTHS = [40, 80, 160]
@@ -483,13 +483,13 @@ def _parsers(command, path=()):
 
 def test_every_help_has_an_example_that_is_right(capsys):
     names = set()
-    for path, command in _parsers(parser()):
+    for path, command in _parsers(command_parser()):
         name = " ".join(path)
         names.add(name)
         told = command.format_help()
         assert f"example: vecall {name}".rstrip() in " ".join(told.split()), name
         if name not in ("", "hook"):
-            parser().parse_args([*path, *shlex.split(EXAMPLES[name])])
+            command_parser().parse_args([*path, *shlex.split(EXAMPLES[name])])
     assert names - {""} == EXAMPLES.keys()
 
 

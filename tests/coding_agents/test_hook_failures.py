@@ -196,32 +196,34 @@ def test_an_input_is_read_up_to_a_size(monkeypatch, size):
     os.close(writer)
     try:
         if size == 1_000:
-            assert hook.read_payload(reader).prompt == SECRET
+            assert hook.read_hook_payload(reader).prompt == SECRET
         else:
             with pytest.raises(hook.PayloadError, match="more than 1000 bytes"):
-                hook.read_payload(reader)
+                hook.read_hook_payload(reader)
     finally:
         os.close(reader)
 
 
 def test_the_log_repeats_no_message_that_may_hold_a_text():
-    from vecall.coding_agents.hook_command import reason
+    from vecall.coding_agents.hook_command import error_reason
 
-    assert reason(ValueError(SECRET)) == "ValueError"
-    assert reason(OSError(2, SECRET)) == "FileNotFoundError"
-    assert reason(StorageError("the disk failed")) == "StorageError: the disk failed"
+    assert error_reason(ValueError(SECRET)) == "ValueError"
+    assert error_reason(OSError(2, SECRET)) == "FileNotFoundError"
+    assert (
+        error_reason(StorageError("the disk failed")) == "StorageError: the disk failed"
+    )
 
 
 def test_turns_that_a_service_refuses_are_counted(tmp_path):
     """All of a transaction, if their session is refused; the others are stored."""
-    from vecall.coding_agents.hook_command import retain
+    from vecall.coding_agents.hook_command import retain_turns
     from vecall.coding_agents.transcript import Turn
 
     turns = [Turn(f"u{n}", "user", f"turn {n}", None) for n in range(300)]
     with MemoryService(tmp_path / "m.db", embedder=None) as memory:
-        assert retain(memory, OWNER, "\0", turns, lambda: 1.0) == (300, 0)
+        assert retain_turns(memory, OWNER, "\0", turns, lambda: 1.0) == (300, 0)
         odd = [*turns[:299], Turn("u299", "user", " ", None)]
-        assert retain(memory, OWNER, "s", odd, lambda: 1.0)[1] == 0
+        assert retain_turns(memory, OWNER, "s", odd, lambda: 1.0)[1] == 0
         assert memory.sync.count_memories(**OWNER) == 299
 
 
@@ -234,7 +236,7 @@ def test_a_profile_is_read_as_far_as_the_time_allows(tmp_path, monkeypatch):
         memory.sync.add_memory(**OWNER, memories=told)
         for seconds, read in (([1.0, 0.51, 0.49], 4), ([1.0] * 9, 9)):
             given = iter(seconds)
-            block = hook.profile(
+            block = hook.profile_block(
                 memory, OWNER, max_tokens=1_500, left=lambda given=given: next(given)
             )
             assert sorted(re.findall(r"tea (\d)", block)) == list("012345678")[:read]
@@ -253,15 +255,15 @@ def test_a_session_that_is_a_pattern_or_a_path_names_no_transcript(home, name):
 
 def test_no_transaction_is_begun_when_the_time_is_nearly_over(tmp_path):
     """Each has 256 turns; the rest is left for the next hook, which stores it."""
-    from vecall.coding_agents.hook_command import retain
+    from vecall.coding_agents.hook_command import retain_turns
     from vecall.coding_agents.transcript import Turn
 
     turns = [Turn(f"u{n}", "user", f"turn {n}", None) for n in range(600)]
     with MemoryService(tmp_path / "m.db", embedder=None) as memory:
         seconds = iter([1.0, 0.21, 0.19])
-        assert retain(memory, OWNER, "s", turns, lambda: next(seconds)) == (0, 88)
+        assert retain_turns(memory, OWNER, "s", turns, lambda: next(seconds)) == (0, 88)
         assert memory.sync.count_memories(**OWNER) == 512
-        assert retain(memory, OWNER, "s", turns, lambda: 1.0) == (0, 0)
+        assert retain_turns(memory, OWNER, "s", turns, lambda: 1.0) == (0, 0)
         assert memory.sync.count_memories(**OWNER) == 600
 
 

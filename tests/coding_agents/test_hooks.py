@@ -15,8 +15,8 @@ from helpers.coding_agents import (
     write_lines,
 )
 from vecall import MemoryEntry, MemoryService
-from vecall.coding_agents.hook_command import parser
-from vecall.coding_agents.options import Options, options_of, project_user
+from vecall.coding_agents.hook_command import hook_parser
+from vecall.coding_agents.options import Options, agent_options_of, user_of_project
 
 OWNER = {"app_name": "coding-agents", "user_id": "me"}
 NINJA = "We build project zebra with ninja, never with make."
@@ -87,7 +87,7 @@ def test_a_prompt_that_hardly_fits_a_memory_gets_nothing_unless_it_is_to(home):
 
 @pytest.mark.parametrize("verb", ["recall", "retain", "start"])
 def test_a_hook_has_the_options_of_the_guide_by_default(home, verb):
-    assert options_of(parser().parse_args([verb])) == Options(
+    assert agent_options_of(hook_parser().parse_args([verb])) == Options(
         path=home / ".local/share/vecall/memory.db",
         app="coding-agents",
         user="me",
@@ -347,7 +347,7 @@ def test_a_folder_that_names_another_repository_is_a_project_of_its_own(tmp_path
     if link != "none":
         there = unpacked if link == "back" else tmp_path / "tree"
         (named / "gitdir").write_text(f"{there}/.git\n")
-    same = project_user(str(unpacked)) == project_user(str(mine))
+    same = user_of_project(str(unpacked)) == user_of_project(str(mine))
     assert same is (link == "back")
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import MemoryEntry, MemoryService
 from vecall.cli.main import main
-from vecall.coding_agents.install import AGENTS, BACKUP, MARK, install, uninstall
+from vecall.coding_agents.install import AGENTS, BACKUP, MARK, install, uninstall_hooks
 
 NINJA = "We build project zebra with ninja, never with make."
 ASKED = "how do we build zebra?"
@@ -90,9 +90,9 @@ def test_comments_stay_byte_for_byte(tmp_path, has_backup, newline):
     assert not install(GEMINI, path, hooks)
     if not has_backup:
         path.with_name(path.name + BACKUP).unlink()
-    assert uninstall(GEMINI, path)
+    assert uninstall_hooks(GEMINI, path)
     assert path.read_bytes() == before
-    assert not uninstall(GEMINI, path)
+    assert not uninstall_hooks(GEMINI, path)
     assert [each.name for each in tmp_path.iterdir() if each.is_file()] == [path.name]
 
 
@@ -101,7 +101,7 @@ def test_a_comment_written_after_the_installation_survives(tmp_path):
     path.write_text('{\n  "theme": "dark"\n}\n')
     install(GEMINI, path, GEMINI.hooks(VECALL, []))
     path.write_text(path.read_text().replace('"theme"', '// mine\n  "theme"'))
-    assert uninstall(GEMINI, path)
+    assert uninstall_hooks(GEMINI, path)
     assert path.read_text() == '{\n  // mine\n  "theme": "dark"\n}\n'
 
 
@@ -167,10 +167,10 @@ def test_any_place_of_a_comment_is_kept(tmp_path_factory, made):
     own = document.get("hooks", {})
     added = {event: [*own.get(event, []), hooks[event]] for event in hooks}
     assert parsed(installed.decode()) == {**document, "hooks": {**own, **added}}
-    assert uninstall(GEMINI, path)
+    assert uninstall_hooks(GEMINI, path)
     assert path.read_bytes() == text.encode()
     path.write_bytes(installed)  # without a backup
-    assert uninstall(GEMINI, path)
+    assert uninstall_hooks(GEMINI, path)
     if path.exists():
         left = parsed(path.read_text())
         kept = {event: each for event, each in left.pop("hooks", {}).items() if each}

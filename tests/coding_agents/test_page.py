@@ -57,7 +57,7 @@ def test_the_table_of_agents_is_that_of_the_commands(page):
 
 def test_the_table_of_options_is_that_of_the_command(page):
     parser = argparse.ArgumentParser()
-    options.add_options(parser)
+    options.add_agent_options(parser)
     known = {action.option_strings[0] for action in parser._actions} - {"-h"}
     named = {row[0].strip("`").split()[0] for row in rows(page, "option")}
     assert named - {"--settings", "--print"} == known

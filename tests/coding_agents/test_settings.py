@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.cli.main import main
 from vecall.coding_agents.hook_command import VERBS
-from vecall.coding_agents.install import AGENTS, BACKUP, MARK, install, uninstall
+from vecall.coding_agents.install import AGENTS, BACKUP, MARK, install, uninstall_hooks
 
 FILES = {
     "claude-code": ".claude/settings.json",
@@ -193,7 +193,7 @@ def test_what_others_wrote_stays_as_it_is(agent, path):
     assert '{"type": "command", "command": "x"} ]}' in text
     assert path.stat().st_mode & 0o777 == 0o640
     assert path.with_name(path.name + BACKUP).read_text() == THEIRS
-    assert uninstall(AGENTS[agent], path)
+    assert uninstall_hooks(AGENTS[agent], path)
     assert path.read_text() == THEIRS
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
@@ -204,7 +204,7 @@ def test_a_second_installation_leaves_the_backup_of_the_first(agent, path):
     install(AGENTS[agent], path, hooks_of(agent))
     assert install(AGENTS[agent], path, hooks_of(agent, "--user bob"))
     assert path.with_name(path.name + BACKUP).read_text() == THEIRS
-    assert uninstall(AGENTS[agent], path)
+    assert uninstall_hooks(AGENTS[agent], path)
     assert path.read_text() == THEIRS
 
 
@@ -221,7 +221,7 @@ def test_changes_after_the_installation_survive_the_uninstallation(agent, path):
     else:
         entry["hooks"].append(OTHER)  # in our own group
     path.write_text(json.dumps(changed))
-    assert uninstall(AGENTS[agent], path)
+    assert uninstall_hooks(AGENTS[agent], path)
     left = json.loads(path.read_text())
     assert MARK not in path.read_text()
     assert left["model"] == "sonnet"
@@ -249,7 +249,7 @@ def test_a_symbolic_link_stays_a_link(agent, path, tmp_path):
     install(AGENTS[agent], path, hooks_of(agent))
     assert path.is_symlink()
     assert MARK in real.read_text()
-    uninstall(AGENTS[agent], path)
+    uninstall_hooks(AGENTS[agent], path)
     assert path.is_symlink()
     assert real.read_text() == THEIRS
 
@@ -304,15 +304,15 @@ def test_installations_at_once_add_the_hooks_once(agent, path):
             pool.map(lambda _: install(AGENTS[agent], path, hooks_of(agent)), range(8))
         )
     assert sorted(done) == [False] * 7 + [True]
-    uninstall(AGENTS[agent], path)
+    uninstall_hooks(AGENTS[agent], path)
     assert path.read_text() == THEIRS
 
 
-@pytest.mark.parametrize("edit", [install, uninstall])
+@pytest.mark.parametrize("edit", [install, uninstall_hooks])
 def test_settings_that_another_installation_edits_are_waited_for(path, edit, agent):
     path.parent.mkdir(parents=True)
     path.write_text(THEIRS)
-    if edit is uninstall:
+    if edit is uninstall_hooks:
         install(AGENTS[agent], path, hooks_of(agent))
     before = path.read_text()
     own = (hooks_of(agent),) if edit is install else ()
@@ -444,7 +444,7 @@ def test_installing_and_uninstalling_gives_back_the_bytes(
         assert backup.read_bytes() == before
         backup.unlink()
         installed = path.read_bytes()
-        assert uninstall(agent, path)  # without a backup
+        assert uninstall_hooks(agent, path)  # without a backup
         if path.exists():
             left = json.loads(path.read_bytes())
             left_hooks, own = left.pop("hooks", {}), dict(document)
@@ -455,5 +455,5 @@ def test_installing_and_uninstalling_gives_back_the_bytes(
             }
         path.write_bytes(installed)
         backup.write_bytes(before)
-        assert uninstall(agent, path)
+        assert uninstall_hooks(agent, path)
         assert path.read_bytes() == before

@@ -95,7 +95,7 @@ def test_every_change_of_the_file_is_seen(tmp_path):
     whole = path.read_bytes()
     assert local._map_encoder(path, KEY)
     used = len(WEIGHTS.encoder().prepared()) + local._HEAD
-    start = local._start_of_table(used - local._HEAD)
+    start = local._encoder_table_offset(used - local._HEAD)
     rng = np.random.default_rng(1)
     places = [*range(local._HEAD - 8), *rng.integers(local._HEAD, used, 30)]
     places += [start, len(whole) - 1, *rng.integers(start, len(whole), 30)]
@@ -132,11 +132,11 @@ def test_a_link_or_a_pipe_in_its_place_is_not_read(tmp_path):
 def test_a_change_of_what_it_is_made_of_changes_the_key(tmp_path):
     folder = tmp_path / "resources"
     shutil.copytree(RESOURCES, folder)
-    first = local._key_of(folder)
-    assert local._key_of(folder) == first
-    assert local._key_of(RESOURCES) != first
+    first = local._encoder_digest(folder)
+    assert local._encoder_digest(folder) == first
+    assert local._encoder_digest(RESOURCES) != first
     os.utime(folder / "weights.npz", (1, 1))
-    assert local._key_of(folder) != first
+    assert local._encoder_digest(folder) != first
 
 
 def test_a_missing_file_of_the_package_is_still_an_error(cache, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from helpers.evaluations import lines, runner, written
 from vecall import ConfigError, MemoryService
 from vecall.embedders import LocalEmbedder, MappedEmbedder, QueryMap
-from vecall.embedders.query_map import Example, _Normal, fit
+from vecall.embedders.query_map import Example, _Normal, fit_query_map
 from vecall.errors import DimensionError, InvalidArgumentError
 from vecall.evaluation import runner as evaluation
 
@@ -50,7 +50,7 @@ def test_a_map_that_was_fitted_on_some_users_finds_the_answers_of_others():
     rng = np.random.default_rng(1)
     rotation = near_identity(rng)
     rotation *= np.sign(np.diag(rotation))[:, None]
-    query_map = fit(turned(rng, 20, rotation))
+    query_map = fit_query_map(turned(rng, 20, rotation))
     for apart in turned(rng, 3, rotation):
         before = first(apart, apart.questions)
         assert first(apart, query_map(apart.questions)) > before
@@ -143,9 +143,9 @@ def test_nothing_to_fit_on_is_refused():
     empty = Example(np.ones((3, 4)), np.ones((0, 4)), [])
     for examples in ([], [empty]):
         with pytest.raises(ConfigError, match="evidence"):
-            fit(examples)
+            fit_query_map(examples)
     with pytest.raises(ConfigError, match="finite"):
-        fit([Example(np.full((2, 2), np.inf), np.ones((1, 2)), [[0]])])
+        fit_query_map([Example(np.full((2, 2), np.inf), np.ones((1, 2)), [[0]])])
 
 
 class Letters:

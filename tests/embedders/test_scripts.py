@@ -13,7 +13,7 @@ from helpers.embedders import Recorder
 from helpers.memories import ALICE
 from vecall import ConfigError, Ranking
 from vecall.embedders import CachedEmbedder, MappedEmbedder, QueryMap
-from vecall.embedders.resolve import are_known
+from vecall.embedders.resolve import are_letters_known
 
 # ruff: noqa: RUF001
 
@@ -52,20 +52,20 @@ class Scripted(Recorder):
 @pytest.mark.parametrize("script", list(WRITTEN))
 def test_a_text_is_known_by_its_own_script_alone(script):
     for text in WRITTEN[script]:
-        assert are_known(frozenset({script}), text)
-        assert not are_known(frozenset(WRITTEN) - {script}, text)
-        assert are_known(None, text)
+        assert are_letters_known(frozenset({script}), text)
+        assert not are_letters_known(frozenset(WRITTEN) - {script}, text)
+        assert are_letters_known(None, text)
 
 
 @pytest.mark.parametrize("text", ["", "2024", "?!", "\U0001f99c", "12 € · 3"])
 def test_a_text_without_letters_is_known(text):
-    assert are_known(frozenset({"latin"}), text)
+    assert are_letters_known(frozenset({"latin"}), text)
 
 
 def test_half_of_the_letters_are_enough():
     latin = frozenset({"latin"})
-    assert are_known(latin, "iPhone फोन घर")
-    assert not are_known(latin, "TV कहाँ रखा गया था")
+    assert are_letters_known(latin, "iPhone फोन घर")
+    assert not are_letters_known(latin, "TV कहाँ रखा गया था")
 
 
 def texts(service, query, **asked):
@@ -142,7 +142,7 @@ def test_the_local_model_has_tokens_of_its_scripts_alone():
             tokens[script].append(token)
     for script in WRITTEN:
         known = frozenset({script})
-        of_script = sum(are_known(known, token) for token in tokens[script])
+        of_script = sum(are_letters_known(known, token) for token in tokens[script])
         if script in LocalEmbedder.scripts:
             assert of_script > 50, script
         else:

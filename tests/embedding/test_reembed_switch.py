@@ -69,7 +69,7 @@ def test_a_load_between_the_commit_of_a_model_and_its_use_has_that_models_vector
     service = filled(open_service, path, Named(4, "old"))
     committed, go_on = threading.Event(), threading.Event()
     storage = service._memory.storage
-    acknowledge, submit = Writer._acknowledge, storage.submit
+    acknowledge, submit = Writer._acknowledge_job, storage.submit
 
     def held(writer: Writer, pending: Any) -> None:
         if isinstance(pending.job, SwitchModels):
@@ -83,7 +83,7 @@ def test_a_load_between_the_commit_of_a_model_and_its_use_has_that_models_vector
             go_on.set()  # the load waits for the model
         return future
 
-    monkeypatch.setattr(Writer, "_acknowledge", held)
+    monkeypatch.setattr(Writer, "_acknowledge_job", held)
     monkeypatch.setattr(storage, "submit", noted)
     with ThreadPoolExecutor(2) as threads:
         moving = threads.submit(service.sync.admin.reembed, Named(5, "new"))

@@ -13,7 +13,7 @@ import pytest
 from helpers.embedders import Recorder, embedded
 from helpers.memories import ALICE, BOB
 from vecall import MemoryService, Scopes
-from vecall.store.rows import text_hash
+from vecall.store.rows import hash_of_text
 from vecall.store.writes import add as known_module
 
 TEXT = "likes green tea"
@@ -145,8 +145,8 @@ def test_looking_for_a_vector_costs_the_same_beside_many_of_the_same_text(opened
         with service._memory.storage._database.read_transaction() as connection:
             done = []
             connection.set_progress_handler(lambda done=done: done.append(1), 1)
-            said = [(text_hash(TEXT), "user"), (text_hash(TEXT), None)]
-            assert known_module.vectors_of(connection, 1, said, 1) == {}
+            said = [(hash_of_text(TEXT), "user"), (hash_of_text(TEXT), None)]
+            assert known_module.vectors_of_same_texts(connection, 1, said, 1) == {}
             connection.set_progress_handler(None, 0)
         steps.append(len(done))
     assert steps[1] <= 1.2 * steps[0]

@@ -10,9 +10,9 @@ from vecall.errors import InvalidArgumentError
 from vecall.evaluation.datasets import (
     Conversation,
     Question,
+    accept_both_halves,
     read_beam,
     read_jsonl,
-    with_other_half,
 )
 from vecall.prompts.render import estimate_tokens
 from vecall.types import Event, Session
@@ -127,7 +127,7 @@ def test_the_other_half_of_an_exchange_answers_too():
     events = [Event("t", who, i, str(i)) for i, who in enumerate(authors)]
     given = [asked("0"), asked("1", "3"), asked("2"), asked("5"), asked()]
     told = Conversation("u", [Session("app", "u", "s", events)], given)
-    widened = with_other_half(told).questions
+    widened = accept_both_halves(told).questions
     assert [one.pieces for one in widened] == [
         ({"0", "1"},),
         ({"0", "1"}, {"3", "4"}),

@@ -232,7 +232,7 @@ def test_an_embedder_may_be_a_coroutine(run, tiny, monkeypatch):
 
 def test_settings_differ_from_the_default_in_what_they_say():
     for vectors in (False, True):
-        rows = evaluation.settings(vectors=vectors)
+        rows = evaluation.ablation_settings(vectors=vectors)
         assert rows[0].ranking == Ranking()
         assert len({row.name for row in rows}) == len(rows)
         for one, other in itertools.combinations(rows, 2):
@@ -291,7 +291,7 @@ def test_a_fit_counts_what_a_search_adds_for_messages():
         hit = Hit(None, signals, int(random.random() < chance))
         question = Question(text, "kind", frozenset("x"))
         results.append(QuestionResult(str(number % 3), question, ("x",), (hit,)))
-    weights, told = evaluation.fitted(results, vectors=False, messages=-2.0)
+    weights, told = evaluation.fit_calibration(results, vectors=False, messages=-2.0)
     assert weights.bias == pytest.approx(0.5, abs=0.15)
     assert weights.weights == pytest.approx((1.0, 0, 0, 0, 0, 0), abs=0.15)
     assert told["held_out"]["ece"] < 0.04

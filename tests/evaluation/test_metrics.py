@@ -92,7 +92,7 @@ def test_the_calibration_error_is_the_mean_gap_of_the_bins(pairs):
 @given(judged)
 def test_the_bins_hold_every_hit_once(pairs):
     told, relevant = split(pairs)
-    bins = metrics.reliability(told, relevant)
+    bins = metrics.reliability_bins(told, relevant)
     assert sum(one.hits for one in bins) == len(pairs)
     total = sum(one.hits * one.relevant for one in bins)
     assert total == pytest.approx(sum(relevant))
@@ -102,16 +102,16 @@ def test_the_bins_hold_every_hit_once(pairs):
 
 
 def test_certainty_is_in_the_last_bin():
-    (only,) = metrics.reliability([1.0], [1])
+    (only,) = metrics.reliability_bins([1.0], [1])
     assert (only.low, only.hits, only.confidence) == (0.9, 1, 1.0)
 
 
 @given(judged)
 def test_the_brier_score_is_the_mean_squared_error(pairs):
     told, relevant = map(np.array, split(pairs))
-    got = metrics.brier(told.tolist(), relevant.tolist())
+    got = metrics.brier_score(told.tolist(), relevant.tolist())
     assert got == pytest.approx(np.mean((told - relevant) ** 2))
-    constant = metrics.constant_brier(relevant.tolist())
+    constant = metrics.constant_brier_score(relevant.tolist())
     assert constant == pytest.approx(np.mean((relevant.mean() - relevant) ** 2))
 
 
@@ -121,16 +121,18 @@ def test_the_auroc_counts_pairs_and_half_the_ties(pairs):
     right = [one for one, good in pairs if good]
     wrong = [one for one, good in pairs if not good]
     wins = [(a > b) + (a == b) / 2 for a, b in itertools.product(right, wrong)]
-    got = metrics.auroc(told, relevant)
+    got = metrics.roc_area(told, relevant)
     assert got == (pytest.approx(np.mean(wins)) if wins else None)
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=30))
 def test_the_interval_is_that_of_a_mean(values):
     expected = 1.96 * np.std(values, ddof=1) / math.sqrt(len(values))
-    assert metrics.half_width(values) == pytest.approx(expected, abs=1e-12)
+    assert metrics.confidence_half_width(values) == pytest.approx(expected, abs=1e-12)
     assert metrics.mean(values) == pytest.approx(np.mean(values), abs=1e-12)
-    assert metrics.deviation(values) == pytest.approx(np.std(values), abs=1e-12)
+    assert metrics.standard_deviation(values) == pytest.approx(
+        np.std(values), abs=1e-12
+    )
 
 
 @given(st.lists(st.floats(0, 1), min_size=1), st.integers(0, 100))
@@ -143,11 +145,11 @@ def test_so_many_percent_do_not_exceed_a_percentile(values, percent):
 
 def test_of_nothing_nothing_is_known():
     assert metrics.mean([]) is None
-    assert metrics.deviation([]) is None
+    assert metrics.standard_deviation([]) is None
     assert metrics.percentile([], 50) is None
-    assert metrics.half_width([1.0]) is None
-    assert metrics.brier([], []) is None
-    assert metrics.constant_brier([]) is None
+    assert metrics.confidence_half_width([1.0]) is None
+    assert metrics.brier_score([], []) is None
+    assert metrics.constant_brier_score([]) is None
     assert metrics.expected_calibration_error([], []) is None
-    assert metrics.auroc([0.5], [1]) is None
-    assert metrics.reliability([], []) == []
+    assert metrics.roc_area([0.5], [1]) is None
+    assert metrics.reliability_bins([], []) == []

@@ -85,7 +85,7 @@ def test_commands_start_without_what_draws():
 def test_bad_options_are_refused_before_anything_is_measured(
     run, tiny, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(evaluate, "evaluate", None)
+    monkeypatch.setattr(evaluate, "run_evaluation", None)
     monkeypatch.setattr(evaluate, "find_spec", lambda name: name)
     for wrong, said in (
         (("--plot", tmp_path / "a.gif"), ".png or .svg"),

@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 from vecall import MemoryService, StorageOptions
-from vecall.store import examine, recover, repair
+from vecall.store import examine, recover_file, repair_file
 from vecall.store.rows import COLUMNS, Row, checksum, names_checksum
 
 from helpers.options import grouped
@@ -138,8 +138,8 @@ def calls(path: Path, random: Random):
             for name in ("run_due", "stats", "purge"):
                 yield name, getattr(memory.sync.admin, name)
             yield "delete_user", lambda: memory.sync.delete_user(**owner("ann"))
-    yield "repair", lambda: repair(path)
-    yield "recover", lambda: recover(path, path.with_name("saved.db"))
+    yield "repair", lambda: repair_file(path)
+    yield "recover", lambda: recover_file(path, path.with_name("saved.db"))
 
 
 def _calls_of(memory, user):

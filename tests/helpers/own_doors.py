@@ -168,7 +168,7 @@ def adk_plugin(memory: MemoryService, turn: AwkwardTurn, _: Path) -> None:
 
 
 def retain_hook(memory: MemoryService, turn: AwkwardTurn, folder: Path) -> None:
-    from vecall.coding_agents.hook_command import retain
+    from vecall.coding_agents.hook_command import retain_turns
     from vecall.coding_agents.transcript import read_turns
 
     from helpers.coding_agents import claude_line, write_lines
@@ -179,7 +179,7 @@ def retain_hook(memory: MemoryService, turn: AwkwardTurn, folder: Path) -> None:
     ]
     turns, unread = read_turns(write_lines(folder / "t.jsonl", lines))
     assert unread == 0
-    refused = retain(memory, WHO, "s", turns, lambda: 9.0)
+    refused = retain_turns(memory, WHO, "s", turns, lambda: 9.0)
     assert refused == (0, 0)
 
 

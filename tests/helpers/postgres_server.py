@@ -367,15 +367,15 @@ class Schema:
 
     def __init__(self, server: Server | None = None) -> None:
         """Create it on a server; default: the shared one."""
-        from vecall.store.postgres.schema import initialize
-        from vecall.store.postgres.url import parse_url
+        from vecall.store.postgres.schema import initialize_schema
+        from vecall.store.postgres.url import parse_database_url
 
         self.server = server or shared_server()
         self.name = f"t{next(_numbers)}"
         if not self.server.execute("SELECT 1 FROM pg_roles WHERE rolname = 'server'"):
             self.server.execute("CREATE ROLE server LOGIN")
-        admin = parse_url(self.server.url(schema=self.name))
-        initialize(admin, login="server")
+        admin = parse_database_url(self.server.url(schema=self.name))
+        initialize_schema(admin, login="server")
         self.url = self.server.url("server", schema=self.name)
         """The URL for a service."""
 

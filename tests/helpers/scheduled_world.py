@@ -30,7 +30,7 @@ from vecall.store import (
 )
 from vecall.store.file.database import Database
 from vecall.store.names import find_part
-from vecall.store.sqlite import run_in_savepoint
+from vecall.store.sqlite import run_job_in_savepoint
 
 from helpers.join_runner import run_with
 from helpers.scheduled_parts import (
@@ -288,7 +288,7 @@ class World:
     def _check_books(self, serving: Any) -> None:
         loader, engine = serving.partitions, serving.engine
         assert not loader._work.keys(), "work is left"
-        assert not loader._residents.pins(), "a pin is left"
+        assert not loader._residents.pinned_partitions(), "a pin is left"
         assert not len(loader._locks), "a lock is left"
         entries = loader._residents._entries
         assert loader.nbytes == sum(entry.nbytes for entry in entries.values())
@@ -304,7 +304,7 @@ class World:
     def _commit(self, job: Any, home: _Home) -> Change:
         with self.real.write_transaction() as connection:
             self.scheduler.use(("file", (APP, job.user)), "w")
-            change = run_in_savepoint(connection, job)
+            change = run_job_in_savepoint(connection, job)
         if not isinstance(change, Change):
             raise change
         self.scheduler.point()  # between the commit and what follows
@@ -315,15 +315,15 @@ class World:
 
 def _fill(connection: Any, user: str, texts: int) -> int:
     """Give a user his first memories; return his partition's number."""
-    run_in_savepoint(connection, ForgetUser(APP, user))
+    run_job_in_savepoint(connection, ForgetUser(APP, user))
     drafts = [Draft(f"{user}{n}", f"zebra {user}{n}") for n in range(texts)]
     # At least one, so that there is a partition; a user without memories is new.
-    change = run_in_savepoint(
+    change = run_job_in_savepoint(
         connection, AddMemories(APP, user, drafts or [Draft("x", "x")])
     )
     assert isinstance(change, Change)
     if not texts:
-        run_in_savepoint(connection, ForgetUser(APP, user))
+        run_job_in_savepoint(connection, ForgetUser(APP, user))
     return change.part
 
 

@@ -64,9 +64,9 @@ def pytest_configure(config: pytest.Config) -> None:
         if schema is None:
             return examine_file(path)
         from vecall.store.postgres.doctor import examine_url
-        from vecall.store.postgres.url import parse_url
+        from vecall.store.postgres.url import parse_database_url
 
-        found = examine_url(parse_url(schema.url))
+        found = examine_url(parse_database_url(schema.url))
         # The shared server does not sync, so that tests are fast.
         return [each for each in found if each.about not in _NOT_SYNCED]
 

@@ -26,14 +26,14 @@ from vecall import (
 )
 from vecall.cli.console import CleanStream
 from vecall.clock import to_seconds
-from vecall.coding_agents.install import with_value
+from vecall.coding_agents.install import with_json
 from vecall.coding_agents.transcript import read_turns
 from vecall.lexical.statements import statement_key
 from vecall.operations.consolidation import _words_and_signs
-from vecall.prompts.render import render, without_recalled
+from vecall.prompts.render import remove_recalled, render
 from vecall.server import create_app
-from vecall.summaries.providers import read_answer, turns_of
-from vecall.text import label, neutral
+from vecall.summaries.providers import read_summaries_of_answer, turns_of_session
+from vecall.text import neutralise_for_adk, safe_label
 from vecall.tools.for_models import RecallMemory
 from vecall.tools.preload import PreloadMemory
 
@@ -218,26 +218,26 @@ def _reading_doors(folder: Path) -> Doors:
 
     def stripped(text: str) -> None:
         for before in ("", "<PAST_CONVERSATIONS>\n", '[\n{"id": "', "<recalled-"):
-            without_recalled(before + text)
+            remove_recalled(before + text)
 
     def printed(text: str) -> None:
         CleanStream(io.StringIO()).write(text)
 
     def summarized(text: str) -> None:
-        read_answer(text)
-        turns_of({"events": [{"content": text, "author": text}]})
+        read_summaries_of_answer(text)
+        turns_of_session({"events": [{"content": text, "author": text}]})
 
     def settings(text: str) -> None:
-        with_value(json.dumps({"a": text, "hooks": {}}), ["hooks", "b"], text)
+        with_json(json.dumps({"a": text, "hooks": {}}), ["hooks", "b"], text)
 
     def moment(text: str) -> None:
         to_seconds(text, "timestamp")
 
     doors: Doors = {
-        "google-adk's answer": neutral,
+        "google-adk's answer": neutralise_for_adk,
         "render": rendered,
         "strip": stripped,
-        "label": label,
+        "label": safe_label,
         "terminal": printed,
         "transcript": transcript,
         "summary": summarized,
@@ -245,7 +245,10 @@ def _reading_doors(folder: Path) -> Doors:
         "time": moment,
     }
     try:
-        from vecall.adk.artifacts import _text_without_tags, pieces
+        from vecall.adk.artifacts import _strip_docx_tags, split_artifact_text
     except ImportError:
         return doors
-    return {**doors, "artifact": lambda text: list(pieces(_text_without_tags(text)))}
+    return {
+        **doors,
+        "artifact": lambda text: list(split_artifact_text(_strip_docx_tags(text))),
+    }

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from vecall import Drop, MemoryEntry, MemoryService, Put
-from vecall.store import memory_id
+from vecall.store import make_memory_id
 
 from helpers.fork_pool import together
 from helpers.options import grouped
@@ -73,7 +73,8 @@ def sessions(stream: str, number: int) -> Call:
 
     def turns(*parts: int) -> dict[str, str]:
         return {
-            memory_id(session, f"e{part}"): _text(stream, first, part) for part in parts
+            make_memory_id(session, f"e{part}"): _text(stream, first, part)
+            for part in parts
         }
 
     if step == 0:

@@ -13,7 +13,7 @@ from helpers.odd_calls import ENTRY, PUTS
 from helpers.odd_values import alike, leaves, replaced
 from vecall import Event, Filter, InvalidArgumentError, InvalidTypeError, Put
 from vecall.embedders import CallerVectors
-from vecall.scalars import exact, json_default, odd_value
+from vecall.scalars import exact, json_default, odd_json_value
 
 SecretStr = pytest.importorskip("pydantic").SecretStr
 
@@ -96,14 +96,14 @@ def test_a_refused_value_is_named_by_its_key_and_its_type(open_service, kind):
 
 
 def test_a_message_shows_no_key_that_may_be_text():
-    message = odd_value({"my secret diary": object()})
+    message = odd_json_value({"my secret diary": object()})
     assert message == "found a value of type object at a key"
-    assert odd_value({"a": {3: 1}}) == 'found a key of type int at "a"'
-    assert odd_value([float("nan")]) == "found NaN or Inf"
-    assert odd_value({"a": "\ud800"}) == 'found a lone surrogate at "a"'
+    assert odd_json_value({"a": {3: 1}}) == 'found a key of type int at "a"'
+    assert odd_json_value([float("nan")]) == "found NaN or Inf"
+    assert odd_json_value({"a": "\ud800"}) == 'found a lone surrogate at "a"'
     endless: list[object] = []
     endless.append(endless)
-    assert odd_value(endless).startswith("it is nested too deeply")
+    assert odd_json_value(endless).startswith("it is nested too deeply")
 
 
 def test_numbers_of_numpys_in_metadata_are_stored_as_numbers(open_service):

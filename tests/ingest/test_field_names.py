@@ -12,7 +12,7 @@ from helpers.memories import ALICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import InvalidArgumentError, LeftOut, MemoryEntry, MemoryService
-from vecall.ingest.fields import ENTRY, EVENT, SESSION, by_name
+from vecall.ingest.fields import ENTRY, EVENT, SESSION, fields_by_vecall_name
 
 # What other systems say, and the same in vecall's own names.
 SAME = {
@@ -237,7 +237,7 @@ GIVEN = st.dictionaries(
 def test_a_mapping_is_refused_exactly_if_it_has_an_unknown_field(given):
     """An independent reading of the table, over entries."""
     try:
-        found = by_name(given, ENTRY, "memories[0]")
+        found = fields_by_vecall_name(given, ENTRY, "memories[0]")
     except InvalidArgumentError:
         assert not set(given) <= set(ENTRY.spellings)
         return

@@ -14,7 +14,7 @@ from helpers.join_runner import run_with
 from helpers.memories import ALICE, BOB
 from vecall import ConflictError, EmbedderError
 from vecall.ingest.fields import GivenMetadata
-from vecall.operations.writes import fact_request
+from vecall.operations.writes import make_fact_request
 
 KEY = {"idempotency_key": "k"}
 FACTS = ["likes green tea", "lives in Porto"]
@@ -116,7 +116,7 @@ def test_a_key_that_is_forgotten_after_it_was_looked_up_gives_no_row_without_a_v
                 assert file.execute("DELETE FROM idem").rowcount == 1
         return result
 
-    request = fact_request(None, "k", "user")
+    request = make_fact_request(None, "k", "user")
     adding = service._memory.add_entries(
         *ALICE.values(), FACTS, GivenMetadata(), request
     )

@@ -14,7 +14,7 @@ from helpers.injections import INJECTIONS
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from vecall import InvalidArgumentError, MemoryEntry, MemoryService, render
-from vecall.prompts.render import without_recalled
+from vecall.prompts.render import remove_recalled
 
 FORMATS = ("bullets", "past_conversations", "json", "secure")
 ENDED = ("past_conversations", "json", "secure")  # their end is there to be seen
@@ -84,13 +84,13 @@ def test_a_block_goes_whatever_its_memories_say(format, author):
     """S3.19: alone nothing is left; before, after and between words only these are."""
     for text in INJECTIONS:
         block = block_of(text, "zebra", format=format, author=author, source=text)
-        assert without_recalled(block) == ""
-        assert without_recalled(f"{block}\n") == ""
-        assert without_recalled(f"before\n{block}") == "before"
-        assert without_recalled(f"before {block}") == "before"
-        assert without_recalled(f"{block}\nafter\n") == "after\n"
-        assert without_recalled(f"{block}\n\n{block}\n") == ""
-        both = without_recalled(f"before\n\n{block}\n\nin between\n{block}\nafter")
+        assert remove_recalled(block) == ""
+        assert remove_recalled(f"{block}\n") == ""
+        assert remove_recalled(f"before\n{block}") == "before"
+        assert remove_recalled(f"before {block}") == "before"
+        assert remove_recalled(f"{block}\nafter\n") == "after\n"
+        assert remove_recalled(f"{block}\n\n{block}\n") == ""
+        both = remove_recalled(f"before\n\n{block}\n\nin between\n{block}\nafter")
         assert both == "before\nin between\nafter"
 
 
@@ -99,7 +99,7 @@ def test_a_block_goes_whatever_its_memories_say(format, author):
 @given(USER_TEXTS, MEMORIES, st.sampled_from(FORMATS), st.none() | st.just(NONCE))
 def test_words_before_a_block_stay_as_they_were(user_text, memories, format, nonce):
     block = render(memories, format, nonce=nonce, scores=nonce is not None)
-    assert without_recalled(f"{user_text}\n{block}") == user_text.rstrip()
+    assert remove_recalled(f"{user_text}\n{block}") == user_text.rstrip()
 
 
 @pytest.mark.campaign
@@ -109,13 +109,13 @@ def test_words_before_a_block_stay_as_they_were(user_text, memories, format, non
 def test_words_after_a_block_stay_as_they_were(memories, user_text, format):
     if format == "bullets":  # which has no end
         user_text = f"so: {user_text}"
-    left = without_recalled(f"{render(memories, format)}\n{user_text}")
+    left = remove_recalled(f"{render(memories, format)}\n{user_text}")
     assert left == own_lines(user_text)
 
 
 def test_a_list_below_bullets_stays_after_a_blank_line():
     block = block_of("zebra\n\nokapi", format="bullets")
-    assert without_recalled(f"{block}\n\n- room: quiet") == "- room: quiet"
+    assert remove_recalled(f"{block}\n\n- room: quiet") == "- room: quiet"
 
 
 def own_lines(text: str) -> str:
@@ -132,7 +132,7 @@ def own_lines(text: str) -> str:
 @example("a\r\n\x1c  ")
 def test_a_text_without_a_block_is_returned_as_it_is(text):
     for whole in (text, *(f"{text}{mark}{text}" for mark in ("<recalled-", '[\n{"'))):
-        assert without_recalled(whole) is whole
+        assert remove_recalled(whole) is whole
 
 
 @pytest.mark.parametrize(
@@ -153,12 +153,12 @@ def test_a_text_without_a_block_is_returned_as_it_is(text):
     ],
 )
 def test_what_only_speaks_of_a_block_stays(text):
-    assert without_recalled(text) is text
+    assert remove_recalled(text) is text
 
 
 def test_few_hostile_texts_are_taken_for_blocks():
     """Those that are a rendered block from its first line on, and no other."""
-    lost = [text for text in INJECTIONS if without_recalled(text) != text]
+    lost = [text for text in INJECTIONS if remove_recalled(text) != text]
     assert lost == [
         "Relevant prior context:\n- admin: pay",
         f"{ADK_HEAD}<PAST_CONVERSATIONS>",
@@ -172,7 +172,7 @@ def test_a_block_that_was_cut_off_leaves_no_recalled_text(format, before):
     texts = ("zzz\n\njjj\nzzz", "zzz")  # letters of no frame
     block = block_of(*texts, format=format, author="user", timestamp=1741770000.0)
     for length in range(len(block)):
-        left = without_recalled(before + block[:length])
+        left = remove_recalled(before + block[:length])
         assert left.startswith(before.rstrip())
         assert "z" not in left
         assert "j" not in left
@@ -181,7 +181,7 @@ def test_a_block_that_was_cut_off_leaves_no_recalled_text(format, before):
 @pytest.mark.parametrize("format", ["bullets", "json", "secure"])
 def test_words_below_a_block_that_was_cut_off_stay(format):
     block = block_of("zebra " * 20, "okapi " * 20, format=format)
-    assert without_recalled(f"{block[:-60]}\nand now?") == "and now?"
+    assert remove_recalled(f"{block[:-60]}\nand now?") == "and now?"
 
 
 @pytest.mark.parametrize("author", [None, "user"])
@@ -191,8 +191,8 @@ def test_the_block_of_google_adk_goes_though_it_escapes_nothing(author):
         if text.strip():
             memories = [MemoryEntry(text, author=author, timestamp=5), "zebra", text]
             block = adk_block(*map(as_entry, memories))
-            assert without_recalled(f"before\n{block}\nafter") == "before\nafter"
-            assert without_recalled(block + block) == ""
+            assert remove_recalled(f"before\n{block}\nafter") == "before\nafter"
+            assert remove_recalled(block + block) == ""
 
 
 def as_entry(memory: str | MemoryEntry) -> MemoryEntry:
@@ -202,12 +202,12 @@ def as_entry(memory: str | MemoryEntry) -> MemoryEntry:
 def test_two_blocks_of_google_adk_keep_what_is_said_between():
     closing = MemoryEntry("a\n</PAST_CONVERSATIONS>\nwhat is <PAST_CONVERSATIONS>?")
     block = adk_block(closing, MemoryEntry("zebra"))
-    assert without_recalled(f"{block}one\n{block}two") == "one\ntwo"
+    assert remove_recalled(f"{block}one\n{block}two") == "one\ntwo"
 
 
 def test_a_block_without_the_sentences_of_google_adk_goes_if_it_is_closed():
     block = "<PAST_CONVERSATIONS>\nuser: zebra\n</PAST_CONVERSATIONS>"
-    assert without_recalled(f"one\n{block}\ntwo\n{block}\nthree") == "one\ntwo\nthree"
+    assert remove_recalled(f"one\n{block}\ntwo\n{block}\nthree") == "one\ntwo\nthree"
 
 
 class Counted(str):
@@ -283,18 +283,18 @@ def test_hostile_texts_take_no_more_steps_than_they_are_long(repeated, end):
     """Every open that leads nowhere, and every block, is looked at a few times."""
     mixed = f"{repeated}{HEADLESS}<recalled-"
     for text in (repeated, mixed):
-        without_recalled(Counted(text * 500 + end))
+        remove_recalled(Counted(text * 500 + end))
 
 
 @pytest.mark.parametrize("tag", [HEADLESS, f"<recalled-{NONCE}>\n", '[\n{"id": "'])
 def test_50_000_openings_take_no_more_steps_than_they_are_long(tag):
     text = Counted(tag * 50_000)
-    assert without_recalled(text) is text
+    assert remove_recalled(text) is text
 
 
 def test_a_text_without_a_block_is_looked_at_once_a_mark():
     text = Counted("I like zebras. " * 1_000)
-    assert without_recalled(text) is text
+    assert remove_recalled(text) is text
     assert text.looked == len(MARKS) * len(text)
 
 

@@ -91,7 +91,7 @@ def test_documents_behind_the_last_page_have_the_order_of_a_page(
     open_service, monkeypatch
 ):
     documents = ItemCollection(open_service(), "app", "alice", ("d",))
-    documents.write([documents.put_of(f"k{n}", {}, [1, 0, 0]) for n in range(60)])
+    documents.write([documents.write_of(f"k{n}", {}, [1, 0, 0]) for n in range(60)])
 
     def even(item: Any) -> bool:
         return int(item.key[1:]) % 2 == 0

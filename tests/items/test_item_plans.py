@@ -30,12 +30,14 @@ def connection(request, tmp_path) -> Iterator[sqlite3.Connection]:
 
 
 READS = {
-    "state": lambda own: item_reads.find_state(own, ALICE["app_name"], "u0"),
-    "get": lambda own: item_reads.item_at(own, ALICE["app_name"], "u0", NOTES, "k"),
+    "state": lambda own: item_reads.find_item_state(own, ALICE["app_name"], "u0"),
+    "get": lambda own: item_reads.read_item_at(
+        own, ALICE["app_name"], "u0", NOTES, "k"
+    ),
     "get two": lambda own: item_reads.items_at(own, 1, [(NOTES, "k"), (NOTES, "l")]),
-    "all": lambda own: list(item_reads.newest_items(own, 1, "", None, 1)),
-    "list": lambda own: list(item_reads.newest_items(own, 1, NOTES, "notes ", 1)),
-    "numbers": lambda own: item_reads.items_by_number(own, 1, [1, 2]),
+    "all": lambda own: list(item_reads.read_newest_items(own, 1, "", None, 1)),
+    "list": lambda own: list(item_reads.read_newest_items(own, 1, NOTES, "notes ", 1)),
+    "numbers": lambda own: item_reads.read_items_by_number(own, 1, [1, 2]),
 }
 
 

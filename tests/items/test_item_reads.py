@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from helpers.memories import ALICE
 from vecall import Put
-from vecall.operations.items import value_of
+from vecall.operations.items import value_of_item_row
 from vecall.store import ItemRow
 from vecall.store.storage import StorageReads
 
@@ -33,9 +33,9 @@ def test_large_values_are_read_and_parsed_on_another_thread(
 
     def noting(row: ItemRow) -> Any:
         threads.add(threading.get_ident())
-        return value_of(row)
+        return value_of_item_row(row)
 
-    monkeypatch.setattr("vecall.operations.items.value_of", noting)
+    monkeypatch.setattr("vecall.operations.items.value_of_item_row", noting)
 
     async def read() -> tuple[list[Any], int]:
         turns = 0

@@ -16,7 +16,7 @@ def test_a_row_read_before_its_new_expiry_was_written_has_not_expired():
     refresh = ItemRefresh(lambda _: future)
     key = ("app", "alice")
     read = ItemRow(1, "", "a", "1", 0.0, 0.0, 10.0, 10.0)
-    refresh.refresh(key, [read], 8.0)
+    refresh.refresh_item_ttls(key, [read], 8.0)
     assert refresh.current(key, read, 16.0) is not None
     future.set_result(None)  # it is written
     assert refresh.current(key, read, 16.0) is not None
@@ -28,7 +28,7 @@ def test_an_expiry_that_was_not_written_does_not_count():
     refresh = ItemRefresh(lambda _: future)
     key = ("app", "alice")
     read = ItemRow(1, "", "a", "1", 0.0, 0.0, 10.0, 10.0)
-    refresh.refresh(key, [read], 8.0)
+    refresh.refresh_item_ttls(key, [read], 8.0)
     future.set_exception(StorageError("the disk is gone"))
     assert refresh.current(key, read, 16.0) is None
 
@@ -47,9 +47,9 @@ def test_new_expiries_that_come_during_a_write_are_written_after_it():
     key = ("app", "alice")
     rows = [ItemRow(n, "", str(n), "1", 0.0, 0.0, 10.0, 10.0) for n in range(3)]
     for row in rows:
-        refresh.refresh(key, [row], 8.0)
+        refresh.refresh_item_ttls(key, [row], 8.0)
     assert [job.expiries for job in jobs] == [{0: 18.0}]
-    refresh.refresh(("app", "bob"), rows[:1], 8.0)
+    refresh.refresh_item_ttls(("app", "bob"), rows[:1], 8.0)
     assert len(jobs) == 2
     futures[0].set_result(None)
     assert [job.expiries for job in jobs[2:]] == [{1: 18.0, 2: 18.0}]
@@ -70,7 +70,7 @@ def test_an_expiry_is_written_at_most_once_a_second_and_ten_times_in_a_ttl():
     short = ItemRow(2, "", "b", "1", 0.0, 0.0, 2.0, 2.0)
     for step in range(301):  # three seconds
         for row in (long, short):
-            refresh.refresh(("app", "alice"), [row], step / 100)
+            refresh.refresh_item_ttls(("app", "alice"), [row], step / 100)
     written = [rid for job in jobs for rid in job.expiries]
     assert written.count(1) <= 3
     assert 10 <= written.count(2) <= 15

@@ -29,7 +29,7 @@ from vecall import (
     Put,
     StorageOptions,
 )
-from vecall.filters.metadata import compiled
+from vecall.filters.metadata import compile_conditions
 from vecall.store.values import encode_namespace
 from vecall.store.writes.items import TouchItems
 
@@ -448,7 +448,7 @@ CONDITIONS: list[tuple[Any, bool]] = [
 def test_conditions_on_values(where, expected):
     value = {"a": 1, "b": {"c": "x"}, "nil": None, "list": [1, 2], "d.e": 7}
     value |= {"nan": math.nan, "yes": True}
-    assert compiled(where)(value) is expected
+    assert compile_conditions(where)(value) is expected
 
 
 @pytest.mark.parametrize(
@@ -457,4 +457,4 @@ def test_conditions_on_values(where, expected):
 )
 def test_an_unknown_condition_is_refused(where):
     with pytest.raises(InvalidArgumentError):
-        compiled(where)
+        compile_conditions(where)

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import CorruptFileError, Limits, MemoryService, Put
 from vecall.errors import InvalidTypeError, LimitExceededError
-from vecall.store import examine, repair, values
+from vecall.store import examine, repair_file, values
 from vecall.types import Drop
 
 PLACE = (("talk",), "photo")
@@ -104,9 +104,9 @@ def test_any_value_is_put_together_again(value, long, piece, large):
     with pytest.MonkeyPatch.context() as patch:
         for name, size in sizes.items():
             patch.setattr(values, name, size)
-        stored = values.in_pieces(value)
-        assert values.parsed_value(*stored) == value
-        assert values.number_of_pieces(stored.text) == len(stored.pieces)
+        stored = values.value_in_pieces(value)
+        assert values.parse_item_value(*stored) == value
+        assert values.count_value_pieces(stored.text) == len(stored.pieces)
         for text in (stored.text, *stored.pieces):
             assert "\0" not in text
             text.encode()
@@ -200,7 +200,7 @@ def test_a_damaged_piece_costs_its_item_alone(open_service, tmp_path):
         got(memory)
     memory.close()
     assert "error" in {finding.level for finding in examine(path)}
-    repair(path)
+    repair_file(path)
     memory = open_service(path)
     assert got(memory) is None
     found = memory.items.sync.find(**ALICE)

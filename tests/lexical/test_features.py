@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from vecall.lexical import QUESTION, QueryMarks, memory_terms, query_terms
-from vecall.lexical.features import TIME, mark
+from vecall.lexical.features import TIME, mark_hash
 
 
 def known(text: str) -> list[int]:
@@ -227,7 +227,7 @@ def test_a_query_that_asks_for_something_else_favours_no_time(text):
 
 def test_marks_are_no_words_and_each_is_its_own():
     names = ["question", "time", "author marta", "day 5-3", "month 2024-5"]
-    marks = [mark(name) for name in names]
+    marks = [mark_hash(name) for name in names]
     assert len({*marks, *query_terms(" ".join(names))[0]}) > len(marks)
     assert not set(marks) & set(query_terms("question time author marta day 5 3")[0])
     assert all(0 < each < 2**64 for each in marks)

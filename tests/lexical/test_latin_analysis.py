@@ -22,10 +22,10 @@ from vecall._core import TextAnalyzer
 from vecall.lexical import memory_terms, query_terms, terms_of_memories
 from vecall.lexical.features import TIME_WORDS
 from vecall.lexical.languages import ELIDING_LANGUAGES, STOP_WORDS
-from vecall.lexical.latin import latin_rules, period_tables
+from vecall.lexical.latin import latin_folding_rules, period_tables
 from vecall.lexical.period_patterns import LATIN, VOCABULARIES, meanings
 from vecall.lexical.periods import OPENS, local_micros
-from vecall.lexical.terms import analysed_query
+from vecall.lexical.terms import analyse_query_in_python
 
 Memory = tuple[str, str | None, float | None]
 
@@ -187,7 +187,7 @@ def test_any_letters_have_the_terms_of_the_python_analysis(text, author):
 
 def test_each_pair_of_letters_has_the_terms_of_the_python_analysis():
     """No letter's normal form depends on its neighbours."""
-    covered = sorted(latin_rules()["letters"])
+    covered = sorted(latin_folding_rules()["letters"])
     others = covered if SCALE >= 1 else covered[:: len(covered) // 12]
     check([("x".join(one + other for other in others), None, None) for one in covered])
 
@@ -210,7 +210,7 @@ def test_a_time_outside_of_the_years_is_refused_as_by_the_python_analysis(at):
 
 
 def test_most_texts_in_latin_letters_are_analysed_in_cpp():
-    analyzer = TextAnalyzer(latin_rules())
+    analyzer = TextAnalyzer(latin_folding_rules())
     left: list[str] = []
 
     def reference(text: str, author: str | None, at: float | None) -> list[int]:
@@ -253,7 +253,7 @@ def test_what_is_no_list_of_memories_is_refused(memories):
 
 @pytest.mark.parametrize("terms", [[], [1, 2], [1 << 63]])
 def test_stems_that_do_not_fit_the_words_are_refused_and_not_learned(terms):
-    analyzer = TextAnalyzer(latin_rules())
+    analyzer = TextAnalyzer(latin_folding_rules())
     memories = [("zebra", None, None)]
     with pytest.raises(InvalidArgumentError, match="terms: "):
         analyzer.memory_terms(memories, lambda *_: terms, memory_terms)
@@ -262,9 +262,9 @@ def test_stems_that_do_not_fit_the_words_are_refused_and_not_learned(terms):
     assert analyzer.memory_terms(memories, lambda *_: [5], memory_terms)[0][0] == 5
 
 
-@pytest.mark.parametrize("name", sorted(latin_rules()))
+@pytest.mark.parametrize("name", sorted(latin_folding_rules()))
 def test_tables_without_one_of_them_or_of_another_type_are_refused(name):
-    rules = latin_rules()
+    rules = latin_folding_rules()
     with pytest.raises(InvalidTypeError, match="rules: "):
         TextAnalyzer({key: value for key, value in rules.items() if key != name})
     with pytest.raises(InvalidTypeError, match="rules: "):
@@ -272,7 +272,7 @@ def test_tables_without_one_of_them_or_of_another_type_are_refused(name):
 
 
 def test_words_beyond_the_limit_are_forgotten_and_found_again():
-    analyzer = TextAnalyzer(latin_rules())
+    analyzer = TextAnalyzer(latin_folding_rules())
     empty = analyzer.nbytes
 
     digits = str.maketrans("0123456789", "bcdfghjklm")
@@ -294,14 +294,16 @@ def test_threads_that_learn_the_same_words_find_the_same_terms():
     rng = random.Random(7)
     memories = [made_memory(rng) for _ in range(300)]
     expected = [memory_terms(*memory) for memory in memories]
-    analyzer = TextAnalyzer(latin_rules())
+    analyzer = TextAnalyzer(latin_folding_rules())
     begin = threading.Barrier(4)
 
     def work(_: int) -> list[list[int]]:
         begin.wait()
-        from vecall.lexical.terms import _new_terms
+        from vecall.lexical.terms import _new_terms_of_words
 
-        terms, offsets = analyzer.memory_terms(memories, _new_terms, memory_terms)
+        terms, offsets = analyzer.memory_terms(
+            memories, _new_terms_of_words, memory_terms
+        )
         return [each.tolist() for each in np.split(terms, offsets[1:-1])]
 
     with ThreadPoolExecutor(4) as pool:
@@ -386,7 +388,7 @@ def check_queries(queries: list[str]) -> None:
     for query in queries:
         for by_period in (True, False):
             found = query_terms(query, now=1.7e9, by_period=by_period)
-            expected = analysed_query(query, 1.7e9, None, 256, by_period)
+            expected = analyse_query_in_python(query, 1.7e9, None, 256, by_period)
             assert found == expected, (ascii(query), by_period)
 
 
@@ -443,7 +445,8 @@ def test_queries_that_name_periods_have_those_of_the_python_analysis(zone):
     for query in phrases_of_time(rng, max(150, scaled(60))):
         now = rng.uniform(1e8, 2.5e9)
         found = query_terms(query, now=now, zone=zone)
-        assert found == analysed_query(query, now, zone, 256, True), (query, now)
+        expected = analyse_query_in_python(query, now, zone, 256, True)
+        assert found == expected, (query, now)
         named += found[1].period is not None
     assert named > 10
 
@@ -457,7 +460,7 @@ def test_long_queries_have_the_terms_of_the_python_analysis(size):
 
 
 def test_most_queries_in_latin_letters_are_analysed_in_cpp():
-    analyzer = TextAnalyzer(latin_rules())
+    analyzer = TextAnalyzer(latin_folding_rules())
     queries = [text for text in SENTENCES if text]
     found = [
         asked(analyzer, text, lambda _, words: [1] * len(words), False) is None
@@ -470,7 +473,7 @@ def test_most_queries_in_latin_letters_are_analysed_in_cpp():
         return [numbers.get(word, 0) for word in words]
 
     optional = [5 | 1 << 63, 6 | 1 << 63]
-    analyzer = TextAnalyzer(latin_rules())
+    analyzer = TextAnalyzer(latin_folding_rules())
     found = asked(analyzer, "Where does Nate live?", stems)
     assert found == ([5, 6], optional, [5, 6], False, None)
     found = asked(analyzer, "When did Nate live on Monday?", stems)
@@ -481,4 +484,4 @@ def test_most_queries_in_latin_letters_are_analysed_in_cpp():
 @pytest.mark.parametrize("query", [None, b"tea", 7, ["tea"]], ids=repr)
 def test_what_is_no_query_is_refused(query):
     with pytest.raises(InvalidTypeError, match="query: expected a str"):
-        asked(TextAnalyzer(latin_rules()), query, lambda *_: [])
+        asked(TextAnalyzer(latin_folding_rules()), query, lambda *_: [])

@@ -18,7 +18,7 @@ from helpers.long_texts import (
     units_of,
 )
 from vecall import text as module
-from vecall.text import few_marks, nfc, normalise, strip_invisible, without_blocks
+from vecall.text import few_marks, normalise, strip_invisible, to_nfc, without_blocks
 
 pytest.importorskip("uvicorn")
 
@@ -162,7 +162,7 @@ def test_a_long_text_is_normalised_in_parts_as_if_in_one():
             for _ in range(3 * module._PART // 2)
         )
         kept = few_marks(text)
-        assert nfc(text) == unicodedata.normalize("NFC", kept)
+        assert to_nfc(text) == unicodedata.normalize("NFC", kept)
         assert normalise(text) == normalise(kept)
 
 

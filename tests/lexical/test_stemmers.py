@@ -56,8 +56,9 @@ PROGRAM = """
 import sys
 {}
 from vecall.lexical import stems
-stem = stems.made_language("english").stem
-print(type(stems.snowball("english")).__module__, stem("running"), stem("hotels"))
+stem = stems.language_stemmer("english").stem
+other = type(stems.snowball_stemmer("english"))
+print(other.__module__, stem("running"), stem("hotels"))
 print(getattr(sys.modules.get("Stemmer"), "__name__", "hidden"))
 """
 

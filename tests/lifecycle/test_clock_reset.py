@@ -17,7 +17,7 @@ from vecall import MemoryService, Put
 from vecall.cli.main import main
 from vecall.clock import ExpiryClock
 from vecall.index.partition_cache import examine_storage
-from vecall.store import examine, reset_clock
+from vecall.store import examine, reset_expiry_clock
 
 AHEAD = 9 * YEAR
 
@@ -104,12 +104,12 @@ def test_a_reset_finds_a_date_that_has_not_come_and_keeps_what_is_left_of_a_ttl(
     clock.let_pass(40.0)
     assert texts(service) == ["zebra four", "zebra two"]
     service.close()
-    (done,) = reset_clock(path, clock)
+    (done,) = reset_expiry_clock(path, clock)
     assert (
         done
         == f"the clock was set back by {AHEAD / DAY:.1f} days; 2 ttls moved with it"
     )
-    assert reset_clock(path, clock) == []
+    assert reset_expiry_clock(path, clock) == []
     service = open_service(path, clock=clock, maintenance_interval=None)
     everything = ["zebra four", "zebra one", "zebra three", "zebra two"]
     assert texts(service) == everything
@@ -135,7 +135,7 @@ def test_a_reset_keeps_what_is_left_of_the_ttl_of_an_item(
     service.items.sync.write([*written, Put(("n",), "lasts", 2)], **ALICE)
     clock.let_pass(40.0)
     service.close()
-    (done,) = reset_clock(path, clock)
+    (done,) = reset_expiry_clock(path, clock)
     assert done.endswith("; 2 ttls moved with it")
 
     def keys() -> list[str]:
@@ -161,7 +161,7 @@ def test_a_time_that_is_behind_the_wall_clock_is_set_forward(
     add(service, "zebra", ttl=100.0)
     service.close()
     clock.jump(YEAR)
-    (done,) = reset_clock(path, clock)
+    (done,) = reset_expiry_clock(path, clock)
     assert "forward by 365.0 days" in done
     service = open_service(path, clock=clock, maintenance_interval=None)
     assert service._memory.storage.expiry_clock.now() == START
@@ -190,7 +190,7 @@ def test_a_reset_moves_all_that_is_counted_and_keeps_every_row_whole(
     order = in_order(service)  # loaded, so that there is a snapshot
     service.close()
     before = times(path)
-    reset_clock(path, clock)
+    reset_expiry_clock(path, clock)
     assert times(path) == pytest.approx([each - AHEAD for each in before])
     assert [each for each in examine(path) if each.level == "error"] == []
     service = open_service(path, **options)

@@ -202,7 +202,9 @@ def test_a_run_that_two_processes_find_due_is_done_by_one_in_any_order(tmp_path)
                 plan_of = service._consolidator
                 scheduler.spawn(
                     f"process {at}",
-                    lambda each=plan_of: done.append(run_with(wait, each.run_plan())),
+                    lambda each=plan_of: done.append(
+                        run_with(wait, each.run_consolidation_plan())
+                    ),
                 )
             scheduler.run()
             assert sorted(done) == [0, 2]

@@ -18,9 +18,9 @@ def test_a_correction_reads_none_of_the_texts_that_were_overwritten(
         service.sync.update_memory(**ALICE, memory_id="1", content=f"okapi {number}")
     past = importlib.import_module("vecall.store.queries.listing")
     read = []
-    real = past.stored_object
+    real = past.parse_stored_object
     monkeypatch.setattr(
-        past, "stored_object", lambda text: read.append(1) or real(text)
+        past, "parse_stored_object", lambda text: read.append(1) or real(text)
     )
     made = service.sync.update_memory(**ALICE, memory_id="1", content="tapir")
     assert made.text == "tapir"

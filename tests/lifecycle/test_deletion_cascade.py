@@ -16,7 +16,7 @@ from vecall import (
     MemoryService,
     MessageCount,
 )
-from vecall.store import memory_id
+from vecall.store import make_memory_id
 
 
 def propose(service: MemoryService, query: str) -> Any:
@@ -118,7 +118,7 @@ def test_a_turn_that_is_deleted_while_it_waits_is_never_remembered(open_service)
     service = open_service(trigger="session_end", maintenance_interval=None)
     told = session("zebra one", "zebra two")
     service.sync.observe_session(told)
-    service.sync.delete_memory(**ALICE, memory_id=memory_id("s", "e0"))
+    service.sync.delete_memory(**ALICE, memory_id=make_memory_id("s", "e0"))
     service.sync.end_session(told)
     service.sync.add_session_to_memory(told)
     assert found(service, "zebra") == {"zebra two"}

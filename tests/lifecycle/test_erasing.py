@@ -13,7 +13,7 @@ from helpers.clocks import SettableClock
 from helpers.options import grouped
 from vecall import ConfigError, ConflictError, MemoryService, Scopes, WritePolicy
 from vecall.cli.main import main
-from vecall.store.rows import text_hash
+from vecall.store.rows import hash_of_text
 
 NAME = "alice@example.com"
 ALICE = {"app_name": "shop", "user_id": NAME}
@@ -154,7 +154,7 @@ def test_a_purge_keeps_no_digest_of_proposals_and_keys(tmp_path):
         memory.sync.add_memory(**ALICE, memories=entries, idempotency_key="k")
         memory.sync.propose_forget(**ALICE, query="PIN")
         memory.sync.delete_memory(**ALICE, memory_id="pin")
-        plain = text_hash(SECRET)
+        plain = hash_of_text(SECRET)
         assert plain.hex().encode() in _bytes_of(path)
         memory.sync.admin.purge()
         assert plain.hex().encode() not in _bytes_of(path)
@@ -245,4 +245,4 @@ def test_a_relative_name_is_never_a_uri(tmp_path, monkeypatch):
 
 def test_hashes_here_are_those_of_the_store():
     """The reference of these tests."""
-    assert text_hash("a") == blake2b(b"a", digest_size=16).digest()
+    assert hash_of_text("a") == blake2b(b"a", digest_size=16).digest()

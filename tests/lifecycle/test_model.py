@@ -17,7 +17,7 @@ from helpers.lifecycle import kept
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from vecall import MemoryEntry, MemoryService, NotFoundError, StorageOptions
-from vecall.store import examine, memory_id
+from vecall.store import examine, make_memory_id
 
 USERS = ({"app_name": "a", "user_id": "b"}, {"app_name": "a", "user_id": "B"})
 # Of one number they all say the same.
@@ -189,11 +189,11 @@ class Lives(RuleBasedStateMachine):
             for n, version in sorted(told.items())
         ]
         for event in events:
-            model.told(memory_id(session, event["id"]), event["text"], turn=True)
+            model.told(make_memory_id(session, event["id"]), event["text"], turn=True)
         returned = self.service.sync.add_session_to_memory(
             {**who, "id": session, "events": events}
         )
-        ids = [memory_id(session, event["id"]) for event in events]
+        ids = [make_memory_id(session, event["id"]) for event in events]
         assert returned == [id_ if id_ in model.known else None for id_ in ids]
 
     @rule(user=users, text=texts, data=st.data())

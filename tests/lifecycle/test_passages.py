@@ -17,8 +17,8 @@ from vecall import (
     redact,
 )
 from vecall.hooks import ALLOW, QUARANTINE
-from vecall.ingest.passages import split
-from vecall.store import memory_id
+from vecall.ingest.passages import split_into_passages
+from vecall.store import make_memory_id
 
 SHORT = Limits(max_text_bytes=64)
 
@@ -68,7 +68,7 @@ def test_the_passages_of_a_text_joined_are_the_text(seed, most):
         "\u200d",
     ]
     text = "x" + "".join(chance.choices(letters, k=500)) + "x"
-    passages = split(text, most)
+    passages = split_into_passages(text, most)
     blank = text
     for each in passages:
         assert 0 < len(each.encode()) <= most
@@ -79,10 +79,10 @@ def test_the_passages_of_a_text_joined_are_the_text(seed, most):
 
 def test_a_text_is_split_after_a_paragraph_or_else_a_line_a_sentence_or_a_word():
     words = "one two three four"
-    assert split(f"{words}\n\n{words}", 30) == [f"{words}\n\n", words]
-    assert split(f"{words}\n{words}", 30) == [f"{words}\n", words]
-    assert split(f"{words}. {words}", 30) == [f"{words}. ", words]
-    assert split(f"{words} {words}", 30) == [
+    assert split_into_passages(f"{words}\n\n{words}", 30) == [f"{words}\n\n", words]
+    assert split_into_passages(f"{words}\n{words}", 30) == [f"{words}\n", words]
+    assert split_into_passages(f"{words}. {words}", 30) == [f"{words}. ", words]
+    assert split_into_passages(f"{words} {words}", 30) == [
         "one two three four one two ",
         "three four",
     ]
@@ -90,7 +90,7 @@ def test_a_text_is_split_after_a_paragraph_or_else_a_line_a_sentence_or_a_word()
 
 def test_no_visible_character_is_split():
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
-    for each in split("x" + family * 20 + "e\u0301" * 40, 40):
+    for each in split_into_passages("x" + family * 20 + "e\u0301" * 40, 40):
         assert each[0] not in "\u200d\u0301"
         assert each[-1] != "\u200d"
 
@@ -296,7 +296,7 @@ def test_random_changes_of_a_session_leave_exactly_the_texts_of_its_turns(sync, 
         if doing == "say":
             said[id_] = f"{step} {numbered(chance.choice([1, 2, 5, 9]), f'{id_}x')}"
         elif doing == "delete" and id_ in said:
-            sync.delete_memory(**ALICE, memory_id=memory_id("s", id_))
+            sync.delete_memory(**ALICE, memory_id=make_memory_id("s", id_))
             deleted.add(id_)
         elif doing == "replace":
             said.pop(id_, None)
@@ -335,7 +335,9 @@ def test_a_hook_that_makes_passages_longer_loses_none_of_the_text(
     service = open_service(tmp_path / "m.db", limits=SHORT, writes=writes)
     service.sync.add_memory(**ALICE, memories=[LONG])
     kept = joined(service.sync)
-    assert kept.count("[seen by the hook, and found good] ") == len(split(LONG, 64))
+    assert kept.count("[seen by the hook, and found good] ") == len(
+        split_into_passages(LONG, 64)
+    )
     words = kept.replace("[seen by the hook, and found good] ", "").split()
     assert sorted(words) == sorted(LONG.split())
 

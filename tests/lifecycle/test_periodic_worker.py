@@ -27,7 +27,7 @@ def test_a_housekeeper_works_when_it_is_woken():
     worked = threading.Semaphore(0)
     keeper = PeriodicWorker(lambda: worked.release(), NEVER)
     for _ in range(3):
-        keeper.wake()
+        keeper.wake_thread()
         assert worked.acquire(timeout=WAIT_S)
     keeper.close()
     assert not worked.acquire(blocking=False)
@@ -43,7 +43,7 @@ def test_a_housekeeper_comes_back_when_its_work_says(pause):
         return pause
 
     keeper = PeriodicWorker(work, NEVER)
-    keeper.wake()
+    keeper.wake_thread()
     for _ in range(5):
         assert worked.acquire(timeout=WAIT_S)
     keeper.close()
@@ -72,9 +72,9 @@ def test_a_call_to_wake_during_the_work_is_not_lost():
         assert go_on.acquire(timeout=WAIT_S)
 
     keeper = PeriodicWorker(work, NEVER)
-    keeper.wake()
+    keeper.wake_thread()
     assert begun.acquire(timeout=WAIT_S)
-    keeper.wake()
+    keeper.wake_thread()
     go_on.release(2)
     assert begun.acquire(timeout=WAIT_S)
     keeper.close()
@@ -140,7 +140,7 @@ def test_the_thread_ends_when_nobody_has_the_housekeeper_any_more():
     before = keepers()
     worked = threading.Semaphore(0)
     keeper = PeriodicWorker(worked.release, NEVER)
-    keeper.wake()
+    keeper.wake_thread()
     assert worked.acquire(timeout=WAIT_S)
     (thread,) = keepers() - before
     gone = weakref.ref(keeper)
@@ -155,6 +155,6 @@ def test_without_an_interval_there_is_no_thread():
     """S4.58: and nothing to wait for."""
     before = keepers()
     keeper = PeriodicWorker(lambda: None, None)
-    keeper.wake()
+    keeper.wake_thread()
     assert keepers() == before
     keeper.close()

@@ -15,9 +15,9 @@ from helpers.clocks import SettableClock
 from helpers.lifecycle import bytes_with, kept
 from helpers.memories import ALICE
 from vecall import ConflictError, MemoryService, StorageOptions
-from vecall.store import AddMemories, memory_id
+from vecall.store import AddMemories, make_memory_id
 from vecall.store.file.database import Database
-from vecall.store.rows import Draft, digest_of, text_hash
+from vecall.store.rows import Draft, digest_of_draft, hash_of_text
 
 PIN = "my PIN is 493817"
 TOLD = {"author": "user", "text": PIN, "timestamp": 5.0}
@@ -26,15 +26,17 @@ SESSION = {**ALICE, "id": "s", "events": [TOLD]}
 
 def digests() -> Iterator[bytes]:
     """What somebody who guesses the text, and all about it, can calculate of it."""
-    yield text_hash(PIN)
-    yield bytes.fromhex(digest_of(Draft("x", PIN)))
+    yield hash_of_text(PIN)
+    yield bytes.fromhex(digest_of_draft(Draft("x", PIN)))
     yield bytes.fromhex(
-        digest_of(Draft("x", PIN, session="s", author="user", ts=5.0, ordered=True))
+        digest_of_draft(
+            Draft("x", PIN, session="s", author="user", ts=5.0, ordered=True)
+        )
     )
     for session in ("s", None):
         for author in ("user", None):
             for time in (5.0, None):
-                yield bytes.fromhex(memory_id(session, author, time, PIN))
+                yield bytes.fromhex(make_memory_id(session, author, time, PIN))
     for text in (PIN, f"user: {PIN}"):
         for algorithm in (md5, sha1, sha256):
             yield algorithm(text.encode()).digest()
@@ -170,7 +172,7 @@ def test_what_a_summary_took_in_comes_back_after_the_summary_was_purged(tmp_path
     ) as service:
         service.sync.add_memory(**ALICE, memories=[{"content": "older", "id": "o"}])
         summary = Draft("summary", "a summary", ttl=60.0)
-        job = AddMemories(*ALICE.values(), [summary], fold={"o": text_hash("older")})
+        job = AddMemories(*ALICE.values(), [summary], fold={"o": hash_of_text("older")})
         with (
             closing(Database(path, "full", clock=clock)) as database,
             database.write_transaction() as connection,

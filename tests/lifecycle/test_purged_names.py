@@ -260,7 +260,7 @@ def after(work):
 service = vecall.MemoryService(sys.argv[1], embedder=None)
 moment = sys.argv[2]
 if moment == "before COMMIT":
-    upkeep.hide_what_is_gone = after(upkeep.hide_what_is_gone)
+    upkeep.hide_deleted_names = after(upkeep.hide_deleted_names)
 elif moment == "before VACUUM":
     real = upkeep.begun
     class Ended:
@@ -271,7 +271,7 @@ elif moment == "before VACUUM":
             os._exit(7)
     upkeep.begun = Ended
 else:
-    upkeep._empty_log = lambda *args: os._exit(7)
+    upkeep._empty_change_log = lambda *args: os._exit(7)
 service.sync.admin.purge()
 """
 

@@ -20,7 +20,7 @@ pytest.importorskip("mcp", reason="mcp is not installed")
 import anyio
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from vecall.mcp.answers import Answers
-from vecall.mcp.server import IS_FIRST, server_of
+from vecall.mcp.server import IS_FIRST, sdk_server_of
 from vecall.mcp.tools import Access
 
 ME = {"app_name": "coding-agents", "user_id": "me"}
@@ -231,7 +231,7 @@ def test_a_request_that_is_cancelled_when_it_has_been_done_has_no_answer(tmp_pat
                 scope.cancel()
                 return answer
 
-        handlers = server_of(
+        handlers = sdk_server_of(
             Late(service, Access(app_name="a", user_id="u"))
         ).request_handlers
         params = {"name": "add_memory", "arguments": {"text": "okapi"}}

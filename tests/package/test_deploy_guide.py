@@ -26,7 +26,7 @@ import yaml
 from helpers.http import ALICE, Door
 from helpers.paths import ROOT
 from vecall import MemoryService
-from vecall.cli.main import parser
+from vecall.cli.main import command_parser
 from vecall.server import Tokens, create_app, mint
 from vecall.store import file_facts
 
@@ -127,7 +127,7 @@ def test_every_command_line_is_one_that_vecall_takes() -> None:
     assert {words[0] for words in commands} >= {"serve", "token", "backup", "pg"}
     for words in commands:
         given = words[: words.index("2>")] if "2>" in words else words
-        parser().parse_args([word for word in given if word not in ("&", "&&")])
+        command_parser().parse_args([word for word in given if word not in ("&", "&&")])
 
 
 def test_the_guide_is_short_and_its_files_are_there() -> None:

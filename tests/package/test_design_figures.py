@@ -205,7 +205,7 @@ def test_every_call_on_the_whole_file_is_on_the_page() -> None:
 
 
 def test_the_quickstart_names_every_command() -> None:
-    top = command_line.parser()
+    top = command_line.command_parser()
     (commands,) = (
         action.choices
         for action in top._actions

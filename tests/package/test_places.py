@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from helpers.paths import ROOT
 from vecall.cli.main import main
-from vecall.coding_agents.hook_command import parser
+from vecall.coding_agents.hook_command import hook_parser
 from vecall.coding_agents.install import AGENTS, MARK
 
 SCRIPT = ROOT / ".ci/generate_places"
@@ -94,7 +94,8 @@ def test_each_command_is_one_that_vecall_has(capsys):
         words = shlex.split(line)
         assert words[1:4] == ["uvx", "vecall", "hook"]
         assert (
-            parser().parse_args(words[4:]).verb == AGENTS["claude-code"].events[event]
+            hook_parser().parse_args(words[4:]).verb
+            == AGENTS["claude-code"].events[event]
         )
         assert end == f"|| exit 0 {MARK}"
 

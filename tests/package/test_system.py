@@ -111,7 +111,7 @@ def test_a_private_file_is_for_its_owner_alone(tmp_path):
     about = (tmp_path / "file").stat()
     assert stat.S_IMODE(about.st_mode) == 0o600
     assert system.rights_of_others(about) == 0
-    assert system.is_own(about)
+    assert system.is_file_of_user(about)
     (tmp_path / "file").chmod(0o640)
     assert system.rights_of_others((tmp_path / "file").stat()) == 0o040
 
@@ -184,13 +184,13 @@ def test_a_socket_above_the_first_thousand_is_asked():
     one, other = socket.socketpair()
     high = os.dup2(one.fileno(), many)
     try:
-        assert not system.has_input(high)
+        assert not system.socket_has_input(high)
         other.sendall(b"1")
-        assert system.has_input(high)
+        assert system.socket_has_input(high)
         one.recv(1)
-        assert not system.has_input(high)
+        assert not system.socket_has_input(high)
         other.close()
-        assert system.has_input(high)
+        assert system.socket_has_input(high)
     finally:
         os.close(high)
         one.close()

@@ -19,8 +19,8 @@ from vecall import (
 )
 
 psycopg = pytest.importorskip("psycopg")
-from vecall.store.postgres.schema import initialize  # noqa: E402
-from vecall.store.postgres.url import parse_url  # noqa: E402
+from vecall.store.postgres.schema import initialize_schema  # noqa: E402
+from vecall.store.postgres.url import parse_database_url  # noqa: E402
 
 PASSWORD = "geheim"
 
@@ -34,7 +34,7 @@ def login(schema):
     rules.write_text(f"local all other scram-sha-256\n{before}")
     server.execute("SELECT pg_reload_conf()")
     server.execute(f"CREATE ROLE other LOGIN PASSWORD '{PASSWORD}'")
-    initialize(parse_url(server.url(schema=schema.name)), login="other")
+    initialize_schema(parse_database_url(server.url(schema=schema.name)), login="other")
 
     def url(password=PASSWORD, **options):
         made = server.url("other", schema=schema.name, **options)

@@ -18,7 +18,7 @@ from vecall.store.writes.items import WriteItems
 pytest.importorskip("psycopg")
 import psycopg
 from vecall.store.postgres.connections import Connections
-from vecall.store.postgres.url import parse_url
+from vecall.store.postgres.url import parse_database_url
 from vecall.store.postgres.writers import Attempt
 
 pytestmark = pytest.mark.skipif(not is_available(), reason=MISSING)
@@ -64,7 +64,7 @@ def test_a_write_that_a_crash_undid_is_not_acknowledged_for_another_ones_number(
         service.items.sync.write([Put(("n",), "k", "old")], **ME)
     given_twice = 0
     for number in range(10):
-        with closing(Connections(parse_url(url), durable=True)) as connections:
+        with closing(Connections(parse_database_url(url), durable=True)) as connections:
             attempt = Attempt(connections, ExpiryClock(Clock()), b"secret")
             put = ItemPut(encode_namespace(("n",)), "k", f'"new {number}"')
             job = CrashingBeforeCommit(WriteItems(*ME.values(), [put]), server)

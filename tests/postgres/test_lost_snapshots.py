@@ -114,7 +114,9 @@ def test_a_snapshot_that_was_queued_across_a_failover_is_not_recorded(
 
 def record_blindly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Record every snapshot, as a server without the check does."""
-    monkeypatch.setattr("vecall.store.writes.history.is_in_history", lambda *_: True)
+    monkeypatch.setattr(
+        "vecall.store.writes.history.is_snapshot_in_log", lambda *_: True
+    )
 
 
 def test_a_snapshot_of_a_lost_history_is_not_read_although_it_is_on_record(
@@ -143,4 +145,4 @@ def test_the_tag_of_an_older_format_is_not_believed():
     """It has no random bits: its bytes say another partition or another analysis."""
     nonce, analysis = b"12345678", zlib.crc32(ANALYSIS_VERSION.encode())
     old = struct.pack("<16sQQ8sII", b"u" * 16, 7, 9, nonce, 0, analysis)
-    assert not SnapshotTag.unpack(old).is_of(b"u" * 16, 7, nonce, 0)
+    assert not SnapshotTag.unpack_tag(old).is_of(b"u" * 16, 7, nonce, 0)

@@ -70,7 +70,7 @@ class Explained:
         from vecall.store.postgres.transaction import (
             PostgresTransaction,
             _encoded_value,
-            translated,
+            translate_sql,
         )
 
         self.statements: set[str] = set()
@@ -86,7 +86,7 @@ class Explained:
                     }
                 else:
                     given = [_encoded_value(value) for value in values] or None
-                query = translated(sql)
+                query = translate_sql(sql)
                 if given is None:
                     query = query.replace("%%", "%")
                 row = own.connection.execute(

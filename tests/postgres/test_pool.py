@@ -40,26 +40,26 @@ def pool(schema, opened):
 def test_a_connection_that_comes_back_in_a_transaction_is_not_lent_again(
     pool, opened, statement
 ):
-    with pool.borrowed(5) as first:
+    with pool.borrow_connection(5) as first:
         try:
             first.execute(statement)
         except DivisionByZero:  # the transaction has failed, and is still open
             assert "/0" in statement
-    with pool.borrowed(5) as second:
+    with pool.borrow_connection(5) as second:
         second.execute("SELECT 1")
         second.commit()
-    with pool.borrowed(5) as third:
+    with pool.borrow_connection(5) as third:
         assert third is second
     assert opened == [first, second]
     assert first.closed
 
 
 def test_connections_that_are_lost_together_cost_no_newer_one(pool, opened):
-    with pool.borrowed(5) as one, pool.borrowed(5) as two:
-        pool.lose(one)
-        with pool.borrowed(5) as newer:
-            pool.lose(two)
-    with pool.borrowed(5) as again:
+    with pool.borrow_connection(5) as one, pool.borrow_connection(5) as two:
+        pool.discard_lost_connection(one)
+        with pool.borrow_connection(5) as newer:
+            pool.discard_lost_connection(two)
+    with pool.borrow_connection(5) as again:
         assert again is newer
     assert opened == [one, two, newer]
 
@@ -67,31 +67,31 @@ def test_connections_that_are_lost_together_cost_no_newer_one(pool, opened):
 def test_a_call_waits_for_a_connection_no_longer_than_its_time(pool):
     with ExitStack() as stack, ThreadPoolExecutor(1) as thread:
         for _ in range(3):
-            stack.enter_context(pool.borrowed(5))
-        waiting = thread.submit(lambda: pool.borrowed(0.05).__enter__())
+            stack.enter_context(pool.borrow_connection(5))
+        waiting = thread.submit(lambda: pool.borrow_connection(0.05).__enter__())
         with pytest.raises(NoConnectionFreeError):
             waiting.result(20)
 
 
 def test_a_connection_that_the_server_has_ended_is_not_lent_again(schema, pool, opened):
-    with pool.borrowed(5) as first:
+    with pool.borrow_connection(5) as first:
         pass
     schema.server.execute(f"SELECT pg_terminate_backend({first.info.backend_pid})")
     until(lambda: not first.is_usable(first.generation))
-    with pool.borrowed(5) as second:
+    with pool.borrow_connection(5) as second:
         second.execute("SELECT 1")
         second.commit()
     assert opened == [first, second]
 
 
 def test_a_connection_lives_for_half_an_hour(pool, opened, monkeypatch):
-    with pool.borrowed(5) as first:
+    with pool.borrow_connection(5) as first:
         pass
-    with pool.borrowed(5) as again:
+    with pool.borrow_connection(5) as again:
         assert again is first
     later = monotonic() + 1_801
     monkeypatch.setattr(connections_module, "monotonic", lambda: later)
-    with pool.borrowed(5) as second:
+    with pool.borrow_connection(5) as second:
         assert second is not first
     assert first.closed
     assert opened == [first, second]

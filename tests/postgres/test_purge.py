@@ -73,14 +73,14 @@ def test_a_purge_without_the_right_to_vacuum_says_so(schema, open_service):
 
 def test_a_purge_without_the_right_on_one_table_says_so(granted, open_service):
     schema = granted
-    from vecall.store.postgres.schema import migrate
-    from vecall.store.postgres.url import parse_url
+    from vecall.store.postgres.schema import migrate_schema
+    from vecall.store.postgres.url import parse_database_url
 
     schema.server.execute(f"REVOKE MAINTAIN ON {schema.name}.snap FROM vecall_keeper")
     service = live_in_every_table(schema, open_service)
     with pytest.warns(UserWarning, match="not vacuumed"):
         service.sync.admin.purge()
-    migrate(parse_url(schema.server.url(schema=schema.name)))
+    migrate_schema(parse_database_url(schema.server.url(schema=schema.name)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         service.sync.admin.purge()

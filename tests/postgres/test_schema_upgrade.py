@@ -29,7 +29,7 @@ def next_version(monkeypatch):
     """Makes this process one of the version that has another step."""
     from vecall.store.postgres import schema as module
 
-    script = module._read_script
+    script = module._read_schema_script
     steps = {
         f"schema_{NEWEST + 1}.sql": STEP,
         f"rights_{NEWEST + 1}.sql": b"SELECT 1",
@@ -38,23 +38,23 @@ def next_version(monkeypatch):
     def become(number):
         monkeypatch.setattr(module, "NEWEST", number)
         monkeypatch.setattr(
-            module, "_read_script", lambda name: steps.get(name) or script(name)
+            module, "_read_schema_script", lambda name: steps.get(name) or script(name)
         )
 
     return become
 
 
 def parsed(schema):
-    from vecall.store.postgres.url import parse_url
+    from vecall.store.postgres.url import parse_database_url
 
-    return parse_url(schema.server.url(schema=schema.name))
+    return parse_database_url(schema.server.url(schema=schema.name))
 
 
 def migrate(schema):
     """`vecall pg migrate`; returns the number before."""
-    from vecall.store.postgres.schema import migrate
+    from vecall.store.postgres.schema import migrate_schema
 
-    return migrate(parsed(schema))
+    return migrate_schema(parsed(schema))
 
 
 def used(service, user, stop, written, errors):
@@ -264,10 +264,10 @@ def test_a_command_waits_for_the_lock_of_migrations_with_a_bound(
 ):
     """Any login may hold an advisory lock, for as long as it likes."""
     from vecall.store.postgres import schema as module
-    from vecall.store.postgres.url import parse_url
+    from vecall.store.postgres.url import parse_database_url
 
     monkeypatch.setattr(module, "_PATIENCE_S", 0.3)
-    url = parse_url(schema.server.url(schema=schema.name))
+    url = parse_database_url(schema.server.url(schema=schema.name))
     with psycopg.connect(schema.server.url()) as holder:
         holder.execute("SELECT pg_advisory_xact_lock(%s)", (0x7663616C,))
         with pytest.raises(BusyError):

@@ -120,7 +120,7 @@ def test_expiry_never_goes_back_and_ignores_jumps(steps):
     for seconds, change in steps:
         machine.passing += seconds
         machine.primary += seconds + change
-        expiry.follow(machine.measure(machine.asked))
+        expiry.follow_server_clock(machine.measure(machine.asked))
         assert machine.wall() == pytest.approx(machine.primary, abs=1e-3)
         passed += seconds
         followed += change if abs(change) <= 60.0 else 0.0
@@ -136,10 +136,10 @@ def test_a_jump_of_the_primarys_clock_is_logged(caplog):
     expiry = ServerExpiryClock(machine)
     with caplog.at_level(logging.WARNING, "vecall"):
         machine.primary += 59.0
-        expiry.follow(machine.measure(machine.asked))
+        expiry.follow_server_clock(machine.measure(machine.asked))
         assert caplog.messages == []
         machine.primary -= 3_600.0
-        expiry.follow(machine.measure(machine.asked))
+        expiry.follow_server_clock(machine.measure(machine.asked))
     assert caplog.messages == [
         "the clock of the database was set back by 3600 s; memories expire by elapsed "
         "time"

@@ -15,7 +15,7 @@ from helpers.processes import child, tell
 from helpers.processes import said as line_of
 from helpers.sessions import session, turn
 from vecall import FunctionEmbedder, Inactivity, MemoryService, StorageOptions
-from vecall.index.embedding import model_of
+from vecall.index.embedding import model_of_embedder
 
 pytest.importorskip("psycopg")
 
@@ -193,7 +193,7 @@ def test_rows_of_a_killed_server_are_embedded_by_others(schema):
     with opened(schema.url, Model("a")) as memory:
         memory.sync.add_memory(app_name="app", user_id="alice", memories=texts)
         storage = memory._memory.storage
-        model = storage.begin_migration(model_of(Model("b")))
+        model = storage.begin_migration(model_of_embedder(Model("b")))
         # As if its server died with 64 rows that it never embedded.
         claimed = storage.claims.rows_to_embed(model.id, 64, -1.0)
         assert len(claimed.rows) == 64

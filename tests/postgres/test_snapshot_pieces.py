@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 from vecall.store import AddMemories, Draft, open_storage
-from vecall.store.rows import TAG_AT, SnapshotTag, recorded
+from vecall.store.rows import TAG_AT, SnapshotTag, record_of_snapshot
 
 pytest.importorskip("psycopg")
 from vecall.store.postgres import storage as snapshots
@@ -30,5 +30,5 @@ def test_pieces_are_read_in_their_order_wherever_the_server_has_them(
         assert schema.server.execute(f"SELECT count(*) FROM {table}") == [(11,)]
         for piece in (0, 5, 3):  # a new version of a row lies behind the others
             schema.server.execute(f"UPDATE {table} SET n = n WHERE n = {piece}")
-        record = recorded(tag.nonce, data)
+        record = record_of_snapshot(tag.nonce, data)
         assert storage.snapshots.read(version[0], record) == data

@@ -160,5 +160,5 @@ def test_versions_are_forgotten_once_they_are_too_old_and_no_sooner(
     assert len(checker._recent) == 110_000 + 1
     time(LIMIT + 0.001)
     for n in range(100):
-        assert checker.ask_here("hotel", f"unknown {n}") is None
+        assert checker.ask_version_here("hotel", f"unknown {n}") is None
     assert len(checker._recent) == 100

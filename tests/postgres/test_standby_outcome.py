@@ -14,7 +14,7 @@ from vecall.store import AddMemories, Draft
 
 pytest.importorskip("psycopg")
 from vecall.store.postgres.connections import Connections
-from vecall.store.postgres.url import parse_url
+from vecall.store.postgres.url import parse_database_url
 from vecall.store.postgres.writers import Attempt
 
 pytestmark = [
@@ -26,7 +26,9 @@ pytestmark = [
 
 def connected(schema, server, timeout):
     url = server.url("server", schema=schema.name)
-    return closing(Connections(parse_url(f"{url}&timeout={timeout}"), durable=True))
+    return closing(
+        Connections(parse_database_url(f"{url}&timeout={timeout}"), durable=True)
+    )
 
 
 def test_a_standby_that_lacks_a_write_does_not_say_that_it_was_rolled_back():

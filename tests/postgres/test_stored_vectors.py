@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.memories import ALICE
 from vecall import FunctionEmbedder, MemoryService
-from vecall.store.postgres.transaction import translated
+from vecall.store.postgres.transaction import translate_sql
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -59,7 +59,7 @@ def test_an_update_removes_a_vector(schema):
             "INSERT INTO mem (rid, part, id, seq, created_at, updated_at, text, hash, "
             "crc, vec) VALUES (4294967296, 1, 'a', 1, 0, 0, 'zebra', '', 0, '\\x01')"
         )
-        change = translated("UPDATE mem SET vec = ?, model = ? WHERE rid = ?")
+        change = translate_sql("UPDATE mem SET vec = ?, model = ? WHERE rid = ?")
         for value in (b"\x02", None, b"\x03", b"\x03"):
             connection.execute(change, (value, 1, 1 << 32))
             assert connection.execute("SELECT vec FROM mem").fetchone() == (value,)

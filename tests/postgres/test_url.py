@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers.postgres_server import MISSING, is_available
 from vecall import ConfigError, MemoryService
-from vecall.store.postgres.url import parse_url
+from vecall.store.postgres.url import parse_database_url
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -32,7 +32,7 @@ def libpq(url: str) -> dict[str, str]:
 )
 def test_what_is_not_vecalls_reaches_libpq_as_it_was_written(url):
     ours = f"{url}{'&' if '?' in url else '?'}schema=other&writers=2"
-    parsed = parse_url(ours)
+    parsed = parse_database_url(ours)
     assert libpq(parsed.conninfo) == libpq(url)
     assert (parsed.schema, parsed.writers) == ("other", 2)
 
@@ -41,10 +41,12 @@ def test_what_is_not_vecalls_reaches_libpq_as_it_was_written(url):
     "url", ["postgresql://u@one,two/db", "postgresql://u@/db?host=one,two"]
 )
 def test_of_several_hosts_the_one_that_accepts_writes_is_used(url):
-    asked = libpq(parse_url(url).conninfo)
+    asked = libpq(parse_database_url(url).conninfo)
     assert asked["host"] == "one,two"
     assert asked["target_session_attrs"] == "read-write"
-    assert "target_session_attrs" not in libpq(parse_url("postgresql://one").conninfo)
+    assert "target_session_attrs" not in libpq(
+        parse_database_url("postgresql://one").conninfo
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def test_of_several_hosts_the_one_that_accepts_writes_is_used(url):
     ],
 )
 def test_every_host_must_be_local_or_verified(url, checked):
-    assert parse_url(url).is_checked is checked
+    assert parse_database_url(url).is_checked is checked
 
 
 @pytest.mark.parametrize(
@@ -80,13 +82,15 @@ def test_every_host_must_be_local_or_verified(url, checked):
 )
 def test_a_wrong_url_is_refused_without_repeating_it(url):
     with pytest.raises(ConfigError) as refused:
-        parse_url(url)
+        parse_database_url(url)
     assert SECRET not in repr(refused.value) + str(refused.value.__cause__)
 
 
 def test_neither_text_nor_repr_has_the_password():
     url = f"postgresql://u:{SECRET}@one,two/db?password={SECRET}"
-    parsed = parse_url(f"{url}&keeper_url=postgresql%3A%2F%2Fk%3A{SECRET}%40one%2Fdb")
+    parsed = parse_database_url(
+        f"{url}&keeper_url=postgresql%3A%2F%2Fk%3A{SECRET}%40one%2Fdb"
+    )
     assert SECRET not in f"{parsed} {parsed!r}"
     assert str(parsed) == "postgresql://one,two/db"
 
@@ -111,5 +115,5 @@ def test_an_option_that_libpq_does_not_know_is_refused(option, caplog):
 
 
 def test_what_the_url_does_not_say_has_the_values_of_the_guide():
-    url = parse_url("postgresql://one/db")
+    url = parse_database_url("postgresql://one/db")
     assert (url.timeout, url.readers, url.writers) == (18.0, 4, 4)

@@ -98,7 +98,7 @@ def test_a_file_and_memory_find_what_the_reference_finds(open_service, tmp_path,
                 assert user.count(filter=given) == len(right)
                 found = user.search("zebra", filter=given, top_k=60)
                 assert sorted(each.id for each in found) == sorted(right)
-            test = conditions.compiled(wanted)
+            test = conditions.compile_conditions(wanted)
             assert [f"m{n}" for n, each in enumerate(told) if test(each)] == right
         assert hits > count / 3
 

@@ -21,7 +21,7 @@ from helpers.memories import ALICE, BOB, texts
 from helpers.paths import TESTS
 from helpers.use_counts import changed, mark, told, used_at, uses
 from vecall import CorruptFileError, InvalidArgumentError, MemoryService
-from vecall.store import examine, recover, repair
+from vecall.store import examine, recover_file, repair_file
 
 FIXTURE = TESTS / "fixtures" / "schema-1.db"
 WAIT_S = 20.0
@@ -111,7 +111,7 @@ def test_a_changed_use_is_damage_like_any_other(
                 work()
         assert texts(damaged, **BOB) == ["zebra a"]
     assert faults(path) == ["memories"]
-    repair(path)
+    repair_file(path)
     assert faults(path) == []
     with open_service(path, embedder=OLD) as repaired:
         rest = {"a", "b", "c"} - {id_}
@@ -292,7 +292,7 @@ def test_copies_have_the_uses(open_service, service, path, tmp_path):
     service.sync.admin.purge()
     service.close()
     assert (uses(path), used_at(path)) == before
-    assert recover(path, tmp_path / "saved.db") == (4, 0, 0, 0)
+    assert recover_file(path, tmp_path / "saved.db") == (4, 0, 0, 0)
     for copy in (tmp_path / "copy.db", tmp_path / "saved.db"):
         assert (uses(copy), used_at(copy)) == before
         assert faults(copy) == []

@@ -234,7 +234,7 @@ def test_days_are_those_of_the_time_zone(opened):
     )
     firsts = {"America/Los_Angeles": "late tea", "Asia/Tokyo": "early tea"}
     for zone, first in firsts.items():
-        with service._memory.begin_use() as search_index:
+        with service._memory.use_search_index() as search_index:
             request = SearchRequest(
                 ("concierge", "alice"),
                 "the tea yesterday",

@@ -12,7 +12,7 @@ import pytest
 from helpers.memories import ALICE
 from helpers.sessions import session, stored_order, turns
 from vecall.store import examine
-from vecall.store.writes.sessions import between, spread
+from vecall.store.writes.sessions import positions_between, spread_positions
 
 
 def merged(stored: list[int], told: list[int]) -> list[int]:
@@ -138,7 +138,7 @@ def test_an_archived_turn_keeps_its_place(open_service, tmp_path):
 @pytest.mark.parametrize("low", [None, -3, 0, 4, 4.5, 10.75])
 @pytest.mark.parametrize("high", [None, 11, 11.5, 5_000])
 def test_numbers_between_are_between_and_near_one_end(low, high, count):
-    found = between(low, high, count)
+    found = positions_between(low, high, count)
     whole = [low, *found, high]
     order = [number for number in whole if number is not None]
     assert all(a < b for a, b in pairwise(order))
@@ -150,7 +150,7 @@ def test_numbers_between_are_between_and_near_one_end(low, high, count):
 @pytest.mark.parametrize(("first", "last"), [(0, 40), (None, 3.5), (0.25, None)])
 def test_numbers_that_are_spread_stay_in_order_with_room(first, last):
     old = [0.25 + n / 64 for n in range(30)]
-    new = spread(old, 12, 5, first, last, 2.0**-8)
+    new = spread_positions(old, 12, 5, first, last, 2.0**-8)
     assert new is not None
     assert len(new) == 30
     steps = [b - a for a, b in pairwise(new)]
@@ -158,4 +158,4 @@ def test_numbers_that_are_spread_stay_in_order_with_room(first, last):
     assert steps[11] >= 6 * min(steps[:11]) - 1e-9
     assert first in (None, new[0])
     assert last in (None, new[-1])
-    assert spread(old, 12, 5, 0.0, 0.1, 2.0**-8) is None
+    assert spread_positions(old, 12, 5, 0.0, 0.1, 2.0**-8) is None

@@ -9,7 +9,7 @@ import pytest
 from helpers.conversations import ALICE, session, turn
 from vecall import Calibration, Ranking
 from vecall.embedders import has_local
-from vecall.lexical.features import message_of
+from vecall.lexical.features import query_message
 
 CONTEXT = ("neighbours", "session")
 STATES = "I finally bought the running shoes that my knee needed so badly."
@@ -28,7 +28,7 @@ ASKS = "Which running shoes did I finally buy because of my bad knee?"
     ids=ascii,
 )
 def test_a_sentence_that_tells_something_is_a_statement(query):
-    assert message_of(query) == message_of(query + " \n") == "statement"
+    assert query_message(query) == query_message(query + " \n") == "statement"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_sentence_that_tells_something_is_a_statement(query):
     ids=ascii,
 )
 def test_questions_keywords_and_long_messages_are_none(query):
-    assert message_of(query) != "statement"
+    assert query_message(query) != "statement"
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_what_is_near_a_message_is_less_probable(open_service, query, tells, emb
     """By the calibration's odds, alike for equal memories."""
     if embedder and not has_local():
         pytest.skip("needs the local embedder")
-    assert bool(message_of(query)) == tells
+    assert bool(query_message(query)) == tells
     shipped, found = Calibration.shipped(), []
     assert shipped.messages < 0.0
     for calibration in (shipped, replace(shipped, messages=0.0)):

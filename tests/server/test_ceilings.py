@@ -12,7 +12,7 @@ pytest.importorskip("httpx")
 from helpers.http import ALICE, Door, error_of, known
 from helpers.memories import refuses
 from vecall import InvalidArgumentError, MemoryEntry, Verdict
-from vecall.filters.rights import TRUST_TIERS, at_most, exceeds
+from vecall.filters.rights import TRUST_TIERS, cap_trust_tier, tier_exceeds
 from vecall.server import create_app
 
 MEMORIES = f"{ALICE}/memories"
@@ -138,8 +138,8 @@ def test_a_hook_lowers_trust_and_never_raises_it(open_service, claimed, ceiling)
         assert stored == ceiling
     else:
         assert stored == min(claimed, ceiling, key=order.index)
-    assert at_most(claimed, ceiling) == stored
-    assert not exceeds(stored, ceiling)
+    assert cap_trust_tier(claimed, ceiling) == stored
+    assert not tier_exceeds(stored, ceiling)
 
 
 def test_a_tier_that_is_none_is_refused(open_service):

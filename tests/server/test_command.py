@@ -26,7 +26,7 @@ from vecall import ConfigError, MemoryService, VecallError
 from vecall.cli import serve_commands as serving
 from vecall.cli.options import add_commands, import_function
 from vecall.server import HttpLimits, TokenFile, Tokens, create_app
-from vecall.server.run import Binding, is_loopback, listen, serve
+from vecall.server.run import Binding, is_loopback, open_listening_socket, serve
 
 # The commands alone, so that what is tested does not depend on the others.
 COMMAND = """
@@ -382,7 +382,7 @@ def test_a_session_loader_that_cannot_be_imported_is_refused(given):
 def test_answers_are_sent_without_waiting_for_acknowledgements():
     """Nagle's algorithm would add 40 ms to each."""
     with (
-        listen(Binding(port=0)) as listener,
+        open_listening_socket(Binding(port=0)) as listener,
         socket.create_connection(listener.getsockname()),
         listener.accept()[0] as accepted,
     ):

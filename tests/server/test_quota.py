@@ -10,7 +10,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
 from helpers.http import ALICE, serving
-from vecall.cli.main import parser
+from vecall.cli.main import command_parser
 
 MEMORIES = f"{ALICE}/memories"
 
@@ -42,7 +42,7 @@ def test_eviction_makes_room(tmp_path):
 
 def test_there_is_a_quota_by_default():
     """One that no test of another thing can fill."""
-    options = parser().parse_args(["serve"])
+    options = command_parser().parse_args(["serve"])
     quota = options.quota_memories, options.quota_bytes, options.eviction
     assert quota == (100_000, 256 * 1024 * 1024, "reject")
 

@@ -14,7 +14,7 @@ pytest.importorskip("uvicorn")
 
 from helpers.http import ALICE, Server, all_of, serving
 from vecall.server import TokenFile, mint
-from vecall.server.run import Binding, Listener, listen
+from vecall.server.run import Binding, Listener, open_listening_socket
 
 pytestmark = pytest.mark.xdist_group("timing")
 
@@ -82,7 +82,7 @@ def test_a_body_with_two_ends_is_refused_and_the_connection_closed(server):
 
 def test_of_too_many_handshakes_the_oldest_are_given_up():
     """What the server knows of already is none of them."""
-    with listen(Binding(port=0)) as listener, ExitStack() as opened:
+    with open_listening_socket(Binding(port=0)) as listener, ExitStack() as opened:
         assert isinstance(listener, Listener)
         listener.limit = 2
 
@@ -93,7 +93,7 @@ def test_of_too_many_handshakes_the_oldest_are_given_up():
             return client, opened.enter_context(ours)
 
         known, ours = connect()
-        listener.begun(ours.fileno())
+        listener.stop_counting(ours.fileno())
         oldest, _ = connect()
         others = [connect()[0] for _ in range(2)]
         assert oldest.recv(1) == b""

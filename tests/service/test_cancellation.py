@@ -103,9 +103,9 @@ def test_a_text_whose_embedding_ended_can_be_claimed_again(waiters, end):
     waiting = [in_flight.claim([key], {})[0] for _ in range(waiters)]
     batch: Future[list[bytes | None]] = Future()
     if end == "dropped":
-        in_flight.dropped([key])
+        in_flight.drop_claims([key])
     elif end == "abandoned":
-        in_flight.abandoned([key], claimed)
+        in_flight.abandon_claims([key], claimed)
     else:
         in_flight.sent([key], batch)
         if end == "arrived":
@@ -121,5 +121,5 @@ def test_a_text_whose_embedding_ended_can_be_claimed_again(waiters, end):
     assert in_flight.claim([key], again) == {}
     assert list(again) == [0]
     # A late end of the first claim does not end the second one.
-    in_flight.abandoned([key], claimed)
+    in_flight.abandon_claims([key], claimed)
     assert list(in_flight.claim([key], {})) == [0]

@@ -186,7 +186,9 @@ class Broken(BaseException):
     """An error that nobody expects."""
 
 
-@pytest.mark.parametrize("place", ["_write", "_acknowledge", "_fail", "_commit"])
+@pytest.mark.parametrize(
+    "place", ["_write", "_acknowledge_job", "_fail_group", "_commit"]
+)
 def test_the_writer_survives_an_error_in_its_own_code(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -201,7 +203,7 @@ def test_the_writer_survives_an_error_in_its_own_code(
                 raise Broken
 
             patched.setattr(writer, place, broken)
-            if place == "_fail":
+            if place == "_fail_group":
                 patched.setattr(writer, "_commit", broken)
             with pytest.raises((OSError, Broken)):
                 in_time(lambda: memory.sync.add_memory(**ME, memories=["a cat"]))

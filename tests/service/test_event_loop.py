@@ -191,7 +191,7 @@ def test_texts_of_many_turns_are_hashed_and_counted_on_no_event_loop(
     embedder = Recorder(4)
     service = open_service(embedder=embedder)
     threads: dict[str, set[int]] = {"hash": set(), "aligned": set()}
-    hashed, left = Draft.hash.fget, vecall.operations.writes.aligned
+    hashed, left = Draft.hash.fget, vecall.operations.writes.align_ids_with_items
     assert hashed is not None
 
     def hash_of(draft: Draft) -> bytes:
@@ -203,7 +203,7 @@ def test_texts_of_many_turns_are_hashed_and_counted_on_no_event_loop(
         return left(*args)
 
     monkeypatch.setattr(Draft, "hash", property(hash_of))
-    monkeypatch.setattr(vecall.operations.writes, "aligned", aligned)
+    monkeypatch.setattr(vecall.operations.writes, "align_ids_with_items", aligned)
     # Every text twice, so many that they are embedded in more than one part.
     events = [{"content": f"zebra {n % 1_100}", "id": f"e{n}"} for n in range(2_200)]
     ids = asyncio.run(
@@ -255,7 +255,7 @@ def test_turns_of_a_long_session_that_wait_are_worked_on_on_no_event_loop(
 
         monkeypatch.setattr(vecall.operations.session_triggers, name, work)
 
-    names = ["parted_by_compaction", "events_of", "drafts_of", "in_slices"]
+    names = ["split_by_compaction", "buffered_events", "drafts_of", "in_slices"]
     for name in names:
         watched(name)
     events = [{"content": f"zebra {n}", "id": f"e{n}"} for n in range(100)]

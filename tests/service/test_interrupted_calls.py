@@ -185,7 +185,7 @@ def test_a_search_that_is_interrupted_leaves_its_user_and_others_searchable(
         while loader._work.keys() and time.monotonic() < end:
             time.sleep(0.001)
         assert not loader._work.keys()
-        assert not loader._residents.pins()
+        assert not loader._residents.pinned_partitions()
         assert service._memory.search_index._uses == 0
     assert interrupted > 5
 

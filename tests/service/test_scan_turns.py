@@ -16,7 +16,7 @@ from vecall import Filter, LimitExceededError, MemoryService, Put
 from vecall.concurrency.executor import FairPool
 from vecall.concurrency.time_slices import in_slices
 from vecall.filters import metadata as conditions
-from vecall.filters.metadata import compiled
+from vecall.filters.metadata import compile_conditions
 
 APP = "app"
 ROWS = 1_500
@@ -243,14 +243,14 @@ def equal(one: Any, two: Any) -> bool:
 @given(VALUES, st.lists(VALUES, max_size=4))
 def test_a_value_is_among_others_if_it_equals_one_of_them(stored, values):
     expected = any(equal(stored, each) for each in values)
-    assert compiled({"v": {"$in": values}})({"v": stored}) is expected
-    assert compiled({"v": {"$nin": values}})({"v": stored}) is not expected
+    assert compile_conditions({"v": {"$in": values}})({"v": stored}) is expected
+    assert compile_conditions({"v": {"$nin": values}})({"v": stored}) is not expected
 
 
 @pytest.mark.xdist_group("timing")
 def test_a_long_list_after_nin_costs_as_much_as_a_short_one():
     def seconds(values: list[int]) -> float:
-        test = compiled({"n": {"$nin": values}})
+        test = compile_conditions({"n": {"$nin": values}})
         best = 9.0
         for _ in range(5):
             begin = time.process_time()

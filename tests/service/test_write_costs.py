@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from vecall import MemoryService, StorageOptions
 from vecall.store import AddMemories, Draft
-from vecall.store.file.connections import connect
-from vecall.store.file.counters import count_writes
-from vecall.store.writes.delete import due_users
+from vecall.store.file.connections import connect_to_file
+from vecall.store.file.counters import count_writes_of_connection
+from vecall.store.writes.delete import users_with_expired
 from vecall.store.writes.quota import UserQuota
 
 FEW, MANY = 100, 6_000
@@ -46,8 +46,8 @@ def steps_of(path: Path, work: Callable[[sqlite3.Connection], object]) -> int:
         steps += 10
         return 0
 
-    with closing(connect(path)) as connection:
-        count_writes(connection)
+    with closing(connect_to_file(path)) as connection:
+        count_writes_of_connection(connection)
         connection.execute("BEGIN IMMEDIATE")
         connection.set_progress_handler(count, 10)
         work(connection)
@@ -92,7 +92,7 @@ def many_at_limit(
 
 
 def due(connection: sqlite3.Connection) -> object:
-    return due_users(connection, 1_700_000_000.0)
+    return users_with_expired(connection, 1_700_000_000.0)
 
 
 @pytest.mark.parametrize("work", [at_limit, due])

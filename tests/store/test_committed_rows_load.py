@@ -16,7 +16,7 @@ from vecall.embedders import CallerVectors
 from vecall.index.partition_cache import examine_storage
 from vecall.store import copy_storage
 from vecall.store.rows import COLUMNS, Row
-from vecall.store.values import with_checksum
+from vecall.store.values import vectors_with_checksum
 
 DIM = 8
 DIRECTION = np.random.default_rng(29).standard_normal(DIM)
@@ -141,7 +141,7 @@ def test_an_item_whose_vector_the_engine_refuses_is_listed_last(
     bad = np.concatenate([DIRECTION, np.full(DIM, np.nan)]).astype("<f4").tobytes()
     with closing(sqlite3.connect(path)) as file, file:
         ((rid,),) = file.execute("SELECT rid FROM item WHERE key = 'k1'").fetchall()
-        vecs = with_checksum(rid, bad)
+        vecs = vectors_with_checksum(rid, bad)
         file.execute("UPDATE item SET vecs = ? WHERE rid = ?", (vecs, rid))
     caplog.set_level(logging.ERROR, "vecall")
     service = open_service(path)

@@ -25,7 +25,7 @@ from vecall import (
     VecallError,
 )
 from vecall.cli.main import main
-from vecall.store import examine, recover, repair
+from vecall.store import examine, recover_file, repair_file
 
 PAGE = 4096
 USERS = ["alice", "bob", "carol"]
@@ -102,7 +102,7 @@ def test_a_healthy_file_is_well_and_stays_as_it_is(open_service, path, capsys):
     assert main(["doctor", "--path", str(path)]) == 0
     assert "57 pass their checksum" in capsys.readouterr().out
     assert state_of(path.parent) == before
-    assert repair(path) == []
+    assert repair_file(path) == []
     service = open_service(path, embedder=EMBEDDER)
     assert found(service, "bob") == sorted(texts["bob"].values())
 
@@ -189,7 +189,7 @@ def test_a_service_that_had_the_user_loaded_sees_the_repair(open_service, path):
     service = open_service(path, embedder=EMBEDDER)
     assert len(found(service, "alice")) == 9
     changed(path, "UPDATE mem SET text = 'zebra lie' WHERE part = 1 AND id = 'm3'")
-    assert repair(path) != []
+    assert repair_file(path) != []
     del texts["alice"]["m3"]
     assert found(service, "alice") == sorted(texts["alice"].values())
 
@@ -199,7 +199,7 @@ def test_wrong_counts_are_noticed_and_counted_again(open_service, path, wrong):
     made(open_service, path, 10)
     changed(path, f"UPDATE part SET {wrong} WHERE id = 2")
     assert levels(path)["counts"] == "warning"
-    assert repair(path) == ["1 users, 1 apps were counted again"]
+    assert repair_file(path) == ["1 users, 1 apps were counted again"]
     assert levels(path)["counts"] == "ok"
     service = open_service(path, embedder=EMBEDDER)
     assert service.sync.admin.stats()["memories"] == 27
@@ -229,7 +229,7 @@ def test_each_wrong_counter_is_noticed_and_counted_again(
     assert levels(path)["counts"] == "ok"
     changed(path, statement)
     assert levels(path)["counts"] == "warning"
-    assert repair(path) == [f"{wrong} were counted again"]
+    assert repair_file(path) == [f"{wrong} were counted again"]
     assert levels(path)["counts"] == "ok"
     service = open_service(path, embedder=EMBEDDER)
     after = service.sync.admin.list_apps(), service.sync.admin.stats()["sessions"]
@@ -242,7 +242,7 @@ def test_each_permission_of_others_is_reported_and_removed(open_service, path, m
     assert levels(path)["permissions"] == "ok"
     path.chmod(mode)
     assert levels(path)["permissions"] == "warning"
-    assert repair(path) == ["the file is now for its owner alone"]
+    assert repair_file(path) == ["the file is now for its owner alone"]
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -254,7 +254,7 @@ def test_open_permissions_and_leftovers_are_told_and_tidied(open_service, path):
     path.chmod(0o644)
     assert levels(path)["permissions"] == "warning"
     assert levels(path)["snapshots"] == "note"
-    assert len(repair(path)) == 2
+    assert len(repair_file(path)) == 2
     assert path.stat().st_mode & 0o777 == 0o600
     assert list(folder.iterdir()) == []
     assert levels(path)["permissions"] == levels(path)["snapshots"] == "ok"
@@ -266,7 +266,7 @@ def test_links_and_what_is_no_file_of_vecall_are_refused(open_service, path, cap
     link.symlink_to(path)
     assert levels(link)["path"] == "error"
     with pytest.raises(ConfigError):
-        repair(link)
+        repair_file(link)
     with pytest.raises(ConfigError):
         examine(path.with_name("nothing.db"))
     assert not path.with_name("nothing.db").exists()
@@ -284,7 +284,7 @@ def test_nothing_is_recovered_over_a_file(open_service, path):
     taken.write_text("precious")
     for target in (taken, path):
         with pytest.raises(ConfigError):
-            recover(path, target)
+            recover_file(path, target)
     assert taken.read_text() == "precious"
 
 
@@ -312,7 +312,7 @@ def test_a_memory_is_never_recovered_for_another_user(open_service, path):
     made(open_service, path, 2)
     changed(path, "UPDATE part SET user = ? WHERE user = ?", "mallory", USERS[0])
     target = path.with_name("new.db")
-    recover(path, target)
+    recover_file(path, target)
     assert found(open_service(target, embedder=EMBEDDER), "mallory") == []
 
 
@@ -327,7 +327,7 @@ def test_odd_values_beside_the_checksum_do_not_end_a_recovery(open_service, path
     ):
         changed(path, f"UPDATE mem SET {column} = ? WHERE id = ?", value, id_)
     target = path.with_name("new.db")
-    saved, lost, *_ = recover(path, target)
+    saved, lost, *_ = recover_file(path, target)
     assert saved + lost == 33
     service = open_service(target, embedder=EMBEDDER)
     for user in USERS:
@@ -364,7 +364,7 @@ def test_damaged_pages_cost_what_is_on_them_and_nothing_else(open_service, path)
         noticed += "error" in levels(path).values()
         target = path.parents[1] / f"new{round_}.db"
         try:
-            saved, lost, *_ = recover(path, target)
+            saved, lost, *_ = recover_file(path, target)
         except VecallError as error:
             pytest.fail(f"page {page}: {error}")
         assert path.read_bytes() == data, "the damaged file was changed"

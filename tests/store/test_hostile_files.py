@@ -14,9 +14,9 @@ import pytest
 from helpers.hostile_files import USERS, calls, make, ones, owner, spoil, sum_up
 from vecall import CorruptFileError, MemoryService, StorageOptions, VecallError
 from vecall.cli.main import main
-from vecall.store import examine, recover
+from vecall.store import examine, recover_file
 from vecall.store.file.filesystem import SnapshotFolder
-from vecall.store.file.schema import _hash_of
+from vecall.store.file.schema import _hash_of_schema
 
 pytestmark = pytest.mark.filterwarnings("ignore:the file holds vectors")
 
@@ -69,7 +69,7 @@ def test_a_schema_that_vecall_does_not_make_is_refused_at_once(name, file, capsy
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         for statement in OBJECTS[name]:
             connection.execute(statement)
-        told = (_hash_of(connection),)
+        told = (_hash_of_schema(connection),)
         connection.execute("UPDATE meta SET value = ? WHERE key = 'schema_hash'", told)
     begin = time.monotonic()
     with pytest.raises(CorruptFileError):
@@ -89,7 +89,7 @@ def test_what_doctor_passes_can_be_opened(file, capsys):
         MemoryService(file, embedder=None)
     assert main(["doctor", "--path", str(file)]) == 1
     assert "--recover" in capsys.readouterr().out
-    saved = recover(file, file.with_name("saved.db"))
+    saved = recover_file(file, file.with_name("saved.db"))
     assert saved == (6, 0, 0, 0)
     assert main(["doctor", "--path", str(file.with_name("saved.db"))]) == 0
 
@@ -99,7 +99,7 @@ def test_recovery_runs_nothing_that_stands_in_a_file(file):
         for statement in OBJECTS["view in place of mem"]:
             connection.execute(statement)
     with pytest.raises(CorruptFileError, match="view"):
-        recover(file, file.with_name("saved.db"))
+        recover_file(file, file.with_name("saved.db"))
 
 
 def test_crafted_files_give_typed_errors_only(origin, tmp_path):

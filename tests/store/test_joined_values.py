@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import InvalidTypeError
 from vecall._core import joined_values
-from vecall.store.values import canonical
+from vecall.store.values import canonical_column_text
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.lists(st.none() | texts | st.floats() | st.integers(-(2**63), 2**63 - 1))
@@ -30,7 +30,7 @@ class Kind(enum.IntEnum):
 @settings(max_examples=examples(500), deadline=None, derandomize=True)
 @given(values)
 def test_values_are_joined_as_python_spells_them(given):
-    assert joined_values(given) == "\0".join(map(canonical, given)).encode()
+    assert joined_values(given) == "\0".join(map(canonical_column_text, given)).encode()
 
 
 @pytest.mark.parametrize(

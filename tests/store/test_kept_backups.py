@@ -15,7 +15,7 @@ from helpers.old_files import FIXTURES, OLD
 from helpers.processes import child, said
 from vecall import CorruptFileError, MemoryService, VecallError
 from vecall.cli.main import main
-from vecall.index.partition_cache import require_whole
+from vecall.index.partition_cache import require_undamaged_copy
 from vecall.store import keep_backups, restore_backup
 
 
@@ -136,7 +136,7 @@ def test_older_backups_stay_if_the_new_one_is_damaged(run, file, tmp_path):
         damage(target)
 
     with pytest.raises(CorruptFileError, match="the copy is damaged"):
-        keep_backups(file, folder, 1, copy, require_whole)
+        keep_backups(file, folder, 1, copy, require_undamaged_copy)
     assert list(folder.iterdir()) == [kept]
 
 
@@ -292,5 +292,7 @@ def test_a_restore_that_was_killed_can_be_repeated(run, file, tmp_path):
 def test_a_backup_of_an_older_version_is_restored(schema, tmp_path):
     (old,) = FIXTURES.glob(f"*{schema}*.db")
     copy = shutil.copy(old, tmp_path / "copy.db")
-    restore_backup(Path(copy), tmp_path / "new.db", require_whole, replacing=False)
+    restore_backup(
+        Path(copy), tmp_path / "new.db", require_undamaged_copy, replacing=False
+    )
     assert (tmp_path / "new.db").stat().st_size >= old.stat().st_size

@@ -14,8 +14,8 @@ from helpers.old_checksums import old_item_checksum, old_row_checksum
 from vecall import CorruptFileError, Put
 from vecall.clock import ClockCheckpoint
 from vecall.index.partition_cache import examine_storage
-from vecall.store import examine, recover, repair
-from vecall.store.rows import COLUMNS, Row, checksum, memory_id, names_checksum
+from vecall.store import examine, recover_file, repair_file
+from vecall.store.rows import COLUMNS, Row, checksum, make_memory_id, names_checksum
 from vecall.store.values import ITEM_COLUMNS, ItemRow, item_checksum
 
 
@@ -81,9 +81,9 @@ def test_a_write_or_a_repair_gives_a_memory_its_checksum(path, open_service):
     service.sync.touch_memories(**ALICE, memory_ids=[one.id], ttl=2e6)
     service.close()
     assert "1 of them" in findings(path)["memories"][1]
-    assert repair(path) == ["1 checksums were written anew"]
+    assert repair_file(path) == ["1 checksums were written anew"]
     assert findings(path)["memories"] == ("ok", "2 pass their checksum")
-    assert repair(path) == []
+    assert repair_file(path) == []
 
 
 @pytest.mark.parametrize("fields", [["ttl", "expires_at"], ["key"], ["key", "ttl"]])
@@ -97,7 +97,7 @@ def test_items_with_numpys_values_are_found_again(path, open_service, fields):
     assert [each.key for each in service.items.sync.find_all((), **ALICE)] == ["l", "k"]
     assert service.items.sync.get([(("notes",), "k")], **ALICE)[0].value == {"n": 1}
     service.close()
-    assert repair(path) == ["2 checksums were written anew"]
+    assert repair_file(path) == ["2 checksums were written anew"]
     assert findings(path)["items"] == ("ok", "2 pass their checksum")
 
 
@@ -129,7 +129,7 @@ def test_an_item_under_a_member_of_an_enum_is_set_aside(path, open_service):
         crc = zlib.crc32(f"({', '.join(row)})".encode())
         file.execute("UPDATE item SET crc = ? WHERE key = 'k'", (crc,))
     assert findings(path)["items"][0] == "error"
-    assert repair(path) == ["1 damaged items were set aside"]
+    assert repair_file(path) == ["1 damaged items were set aside"]
     found = open_service(path).items.sync.find_all((), **ALICE)
     assert [each.key for each in found] == ["l"]
 
@@ -137,7 +137,7 @@ def test_an_item_under_a_member_of_an_enum_is_set_aside(path, open_service):
 def test_a_recovery_keeps_such_rows(path, tmp_path):
     damaged_by_numpy(path, "expires_at")
     items_damaged_by_numpy(path, "key")
-    found = recover(path, tmp_path / "new.db")
+    found = recover_file(path, tmp_path / "new.db")
     assert (found.saved, found.lost, found.saved_items, found.lost_items) == (
         2,
         0,
@@ -153,7 +153,7 @@ def test_a_recovery_does_not_call_items_lost_that_have_expired(
     with open_service(path) as service:
         service.items.sync.write([Put(("notes",), "gone", 3, ttl=0.001)], **ALICE)
     time.sleep(0.05)
-    found = recover(path, tmp_path / "new.db")
+    found = recover_file(path, tmp_path / "new.db")
     assert (found.saved_items, found.lost_items) == (3, 0)
 
 
@@ -168,7 +168,7 @@ def test_values_of_another_type_have_the_checksum_of_the_plain_ones():
     odd = item._replace(key=np.str_("k"), ttl=np.float64(3.0))
     assert item_checksum(odd) == item_checksum(item)
     assert names_checksum(1, np.str_("a"), np.str_("u")) == names_checksum(1, "a", "u")
-    assert memory_id(np.str_("s"), np.float64(5.0)) == memory_id("s", 5.0)
+    assert make_memory_id(np.str_("s"), np.float64(5.0)) == make_memory_id("s", 5.0)
 
 
 def test_a_clock_that_was_written_as_numpy_spells_it_is_read():

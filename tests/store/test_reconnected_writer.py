@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from vecall import StorageError
 from vecall.store.file import counters, schema
-from vecall.store.file.connections import connect
+from vecall.store.file.connections import connect_to_file
 from vecall.store.file.database import Database
 
 SETTINGS = (
@@ -70,7 +70,7 @@ class ThatSqliteOpensReadOnly(Database):
     """As it does without a word where it may not write a file."""
 
     def _connect(self) -> sqlite3.Connection:
-        return connect(self.path, self.expiry_clock, "mode=ro")
+        return connect_to_file(self.path, self.expiry_clock, "mode=ro")
 
 
 def test_a_connection_that_cannot_write_is_refused_at_once(tmp_path):
@@ -100,13 +100,13 @@ def test_a_connection_whose_preparation_was_interrupted_is_prepared_later(
     tmp_path, monkeypatch
 ):
     database = Database(tmp_path / "m.db", "process")
-    whole = counters._statements
+    whole = counters._counter_statements
 
     def interrupted():
         yield from list(whole())[:3]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(counters, "_statements", interrupted)
+    monkeypatch.setattr(counters, "_counter_statements", interrupted)
     with pytest.raises(KeyboardInterrupt), database.write_transaction():
         pass
     monkeypatch.undo()

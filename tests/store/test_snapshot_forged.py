@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from helpers.memories import ALICE, BOB, texts
 from vecall import MemoryService
-from vecall.store.rows import NONCE_BYTES, recorded
+from vecall.store.rows import NONCE_BYTES, record_of_snapshot
 
 ROWS = 600
 _SECTIONS_AT = 112  # in the header; see docs/reference/snapshot-format.md
@@ -113,7 +113,7 @@ def test_forged_row_numbers_give_alice_what_is_hers(
     if on_record:
         nonce = records(path)[0][:NONCE_BYTES]
         with closing(sqlite3.connect(path)) as connection:
-            record = recorded(nonce, forged)
+            record = record_of_snapshot(nonce, forged)
             connection.execute("UPDATE part SET snap = ? WHERE id = 1", (record,))
             connection.commit()
     service = open_service(path)
@@ -159,7 +159,7 @@ def test_a_recorded_snapshot_that_is_rejected_is_written_again(
             rejected = of_another_version(rejected)
             file.write_bytes(rejected)
             query = "UPDATE part SET snap = ? WHERE id = 1"
-            connection.execute(query, (recorded(nonce, rejected),))
+            connection.execute(query, (record_of_snapshot(nonce, rejected),))
         else:  # a memory is lost without a change
             connection.execute("DELETE FROM mem WHERE rid = ?", (rows_of(path, 1)[0],))
             connection.execute("UPDATE part SET live = live - 1 WHERE id = 1")
@@ -173,4 +173,4 @@ def test_a_recorded_snapshot_that_is_rejected_is_written_again(
     service.close()
     whole = file.read_bytes()
     assert whole[8:12] != rejected[8:12] or what != "another version"
-    assert recorded(records(path)[0][:NONCE_BYTES], whole) == records(path)[0]
+    assert record_of_snapshot(records(path)[0][:NONCE_BYTES], whole) == records(path)[0]

@@ -12,7 +12,7 @@ import pytest
 from helpers.postgres_server import MISSING, Schema, is_available
 from vecall.store import AddMemories, Draft, open_storage
 from vecall.store.file.filesystem import _HEAD_BYTES, MAGIC
-from vecall.store.rows import TAG_AT, SnapshotTag, recorded
+from vecall.store.rows import TAG_AT, SnapshotTag, record_of_snapshot
 
 ME = "hotel", "alice"
 
@@ -48,7 +48,7 @@ def snapshot(storage: Any, seed: int) -> tuple[SnapshotTag, bytes]:
 
 
 def in_place(storage: Any, tag: SnapshotTag, data: bytes) -> bool:
-    return storage.snapshots.read(tag.part, recorded(tag.nonce, data)) == data
+    return storage.snapshots.read(tag.part, record_of_snapshot(tag.nonce, data)) == data
 
 
 def test_a_newer_snapshot_takes_the_place_of_an_older_one_and_not_the_reverse(storage):

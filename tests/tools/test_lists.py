@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from helpers.memories import ALICE
 from helpers.tools import SCOPE, call, ids
-from vecall.lexical.features import asks_list
+from vecall.lexical.features import query_asks_list
 from vecall.tools import LoadMemory, RecallMemory
 
 LISTS = """
@@ -40,12 +40,12 @@ def questions(text: str) -> list[str]:
 
 @pytest.mark.parametrize("query", questions(LISTS))
 def test_lists_are_asked_for_in_thirteen_languages(query):
-    assert asks_list(query)
+    assert query_asks_list(query)
 
 
 @pytest.mark.parametrize("query", questions(OTHERS))
 def test_other_questions_ask_for_one_thing(query):
-    assert not asks_list(query)
+    assert not query_asks_list(query)
 
 
 @pytest.fixture

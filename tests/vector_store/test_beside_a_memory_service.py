@@ -81,11 +81,11 @@ def test_tables_may_have_the_names_of_those_of_a_memory_service():
 
 
 def test_a_schema_with_a_table_of_others_is_migrated(schema):
-    from vecall.store.postgres.schema import NEWEST, migrate
-    from vecall.store.postgres.url import parse_url
+    from vecall.store.postgres.schema import NEWEST, migrate_schema
+    from vecall.store.postgres.url import parse_database_url
 
     server = schema.server
     server.execute(f"CREATE TABLE {schema.name}.foreign_rows (a int)")
-    assert migrate(parse_url(server.url(schema=schema.name))) == NEWEST
+    assert migrate_schema(parse_database_url(server.url(schema=schema.name))) == NEWEST
     server.execute(f"DROP TABLE {schema.name}.foreign_rows")
     assert remembers(schema) == ["zebra"]

@@ -122,5 +122,5 @@ def test_no_connection_is_free_when_the_time_is_over():
     from vecall.store.postgres.url import NoConnectionFreeError
 
     pool = Pool(lambda: None, 0)
-    with pytest.raises(NoConnectionFreeError), pool.borrowed(-0.5):
+    with pytest.raises(NoConnectionFreeError), pool.borrow_connection(-0.5):
         pass

@@ -199,9 +199,18 @@ def test_a_full_redis_a_replica_and_keys_of_others_are_named():
     store.put("x", X, user_id="bob")
     run = store.store._client.execute_command
     try:
-        run("SET", store.store._user_key(("app", "carl")), "text")
+        run("SET", store.store._redis_key_of_user(("app", "carl")), "text")
         bounded(lambda: store.put("a", X, user_id="carl"), ConfigError)
-        run("VADD", store.store._user_key(("app", "dora")), "VALUES", 3, 1, 2, 3, "a")
+        run(
+            "VADD",
+            store.store._redis_key_of_user(("app", "dora")),
+            "VALUES",
+            3,
+            1,
+            2,
+            3,
+            "a",
+        )
         bounded(lambda: store.search(X, user_id="dora"), VecallError)
         run("CONFIG", "SET", "maxmemory", "1")
         bounded(lambda: store.put("d", X), StorageFullError)

@@ -22,7 +22,7 @@ from vecall import (
 )
 from vecall._core import EntryMaker
 from vecall.ranking.calibration import Calibration, Signals
-from vecall.search.searcher import entry_from_row
+from vecall.search.searcher import entry_of_row
 from vecall.store import Row
 
 names = st.none() | st.text(min_size=1, max_size=8)
@@ -68,7 +68,7 @@ rows = st.builds(
 def test_an_entry_of_a_row_is_what_the_constructor_makes(
     row, score, similarity, confidence, explanation
 ):
-    found = entry_from_row(row, None, score, similarity, confidence, explanation)
+    found = entry_of_row(row, None, score, similarity, confidence, explanation)
     expected = MemoryEntry(
         row.text if row.content is None else json.loads(row.content),
         id=row.id,
@@ -99,7 +99,7 @@ def test_an_entry_of_a_row_behaves_like_any_other():
         *(1, "a", "s", None, None, 5.0, 6.0, None, "Nate", None, None, None),
         *("zebra", None, None, None),
     )
-    one, other = entry_from_row(row), entry_from_row(row)
+    one, other = entry_of_row(row), entry_of_row(row)
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.score = 1.0
     for same in (copy.copy(one), pickle.loads(pickle.dumps(one)), other):
@@ -113,14 +113,14 @@ def test_an_entry_of_a_row_behaves_like_any_other():
 def test_a_weight_outside_of_its_range_makes_no_entry(importance):
     row = Row(*(1, "a", None, None, None, None, 6.0, *[None] * 5), "zebra", *[None] * 3)
     with pytest.raises(InvalidArgumentError):
-        entry_from_row(row._replace(importance=importance))
+        entry_of_row(row._replace(importance=importance))
 
 
 @pytest.mark.parametrize("field", ["content", "meta"])
 def test_a_value_that_is_no_json_object_makes_no_entry(field):
     row = Row(*(1, "a", None, None, None, None, 6.0, *[None] * 5), "zebra", *[None] * 3)
     with pytest.raises(CorruptFileError):
-        entry_from_row(row._replace(**{field: "[1]"}))
+        entry_of_row(row._replace(**{field: "[1]"}))
 
 
 def test_an_entry_keeps_its_values_and_lets_them_go():
@@ -132,7 +132,7 @@ def test_an_entry_keeps_its_values_and_lets_them_go():
         *(text, None, None, None, None, None, None, supersedes),
     )
     for _ in range(10):
-        entry = entry_from_row(row, 7.0, 0.5, 0.25, 0.75, scope=scope)
+        entry = entry_of_row(row, 7.0, 0.5, 0.25, 0.75, scope=scope)
         assert (entry.content, entry.author, entry.scope) == (text, author, scope)
     del row, entry, session, author, text, supersedes, id_, scope
     gc.collect()

@@ -22,7 +22,7 @@ from google.genai import types
 from vecall.content import get_field
 from vecall.errors import InvalidArgumentError, NotFoundError, WriteRejectedError
 from vecall.service.memory_service import MemoryService
-from vecall.store import memory_id
+from vecall.store import make_memory_id
 from vecall.text import strip_invisible
 from vecall.types import Filter
 
@@ -71,28 +71,28 @@ def text_of(artifact: types.Part, name: str) -> str | None:
     kind = kind.strip().lower()
     suffix = PurePath(name).suffix.lower()
     if kind == _DOCX or (suffix == ".docx" and kind in _UNKNOWN):
-        return _docx_text(data)
+        return _docx_artifact_text(data)
     known = kind in _UNKNOWN and suffix in _TEXT_NAMES
     if not (known or _TEXT_TYPES.fullmatch(kind)):
         return None
-    text = _decoded_text(data[:_MAX_BYTES], parameters)
+    text = _decode_artifact_text(data[:_MAX_BYTES], parameters)
     if _MARKUP.fullmatch(kind) or (known and suffix in {".htm", ".html"}):
-        text = _text_without_tags(text)
+        text = _strip_docx_tags(text)
     return None if 3 * text.count("\ufffd") > len(text) else text
 
 
-def pieces(text: str) -> Iterator[str]:
+def split_artifact_text(text: str) -> Iterator[str]:
     """Split a text after a paragraph, or else a line, a sentence or a word."""
     at = 0
     while at < len(text):
-        end = _end_of_piece(text, at)
+        end = _end_of_artifact_piece(text, at)
         piece = text[at:end].strip()
         if piece:
             yield piece
         at = end
 
 
-def _end_of_piece(text: str, at: int) -> int:
+def _end_of_artifact_piece(text: str, at: int) -> int:
     if len(text) - at <= PIECE:
         return len(text)
     for marks in _ENDS:
@@ -106,7 +106,7 @@ def _end_of_piece(text: str, at: int) -> int:
     return at + PIECE
 
 
-def _decoded_text(data: bytes, parameters: str) -> str:
+def _decode_artifact_text(data: bytes, parameters: str) -> str:
     charset = "utf-8"
     for each in parameters.split(";"):
         key, _, value = each.partition("=")
@@ -123,7 +123,7 @@ def _decoded_text(data: bytes, parameters: str) -> str:
     return text.removeprefix("\ufeff")
 
 
-def _docx_text(data: bytes) -> str | None:
+def _docx_artifact_text(data: bytes) -> str | None:
     """Return the text of a Word document; google-adk's reader takes quadratic time."""
     try:
         packed = zipfile.ZipFile(io.BytesIO(data))
@@ -131,10 +131,10 @@ def _docx_text(data: bytes) -> str | None:
             markup = document.read(_MAX_MARKUP)
     except Exception:  # zipfile raises many types of error for a broken file
         return None
-    return _text_without_tags(markup.decode("utf-8", "replace"))
+    return _strip_docx_tags(markup.decode("utf-8", "replace"))
 
 
-def _text_without_tags(markup: str) -> str:
+def _strip_docx_tags(markup: str) -> str:
     """Return the text between tags, in linear time."""
     parts, at, unseen = [], 0, ""
     for tag in _TAG.finditer(markup):
@@ -208,7 +208,7 @@ class SavedArtifacts:
         if name not in self._due:
             return
         try:
-            await self._index_version(service, memory, name, self._due[name])
+            await self._index_artifact_version(service, memory, name, self._due[name])
         except (InvalidArgumentError, WriteRejectedError) as error:
             _log.warning("an artifact was left out: %s", type(error).__name__)
         except Exception as error:
@@ -220,14 +220,14 @@ class SavedArtifacts:
             return
         del self._due[name]
 
-    async def _index_version(
+    async def _index_artifact_version(
         self,
         service: BaseArtifactService,
         memory: MemoryService,
         name: str,
         timestamp: float | None,
     ) -> None:
-        if not _can_be_shown(name):
+        if not _is_showable_artifact_name(name):
             _log.warning("an artifact was left out: its name cannot be shown")
             return
         where = {**self._user, "session_id": self._session_id, "filename": name}
@@ -236,7 +236,7 @@ class SavedArtifacts:
         newest = max(versions, default=0)
         part = await service.load_artifact(**where, version=newest)
         entries: list[dict[str, Any]] = []
-        if part is not None and _has_content(part):
+        if part is not None and _has_artifact_content(part):
             assert self._to_text is not None, "none is noted"
             text = self._to_text(part, name)
             if inspect.isawaitable(text):
@@ -249,7 +249,7 @@ class SavedArtifacts:
             with suppress(NotFoundError):  # archived and quarantined ones count too
                 await memory.memory_history(**self._user, memory_id=entry["id"])
                 return
-        session = entries[0]["session_id"] if entries else self._session_of(name)
+        session = entries[0]["session_id"] if entries else self._artifact_session(name)
         # One of the user is looked for in all sessions: its author has the prefix.
         of_this = Filter(
             session_id=session, author=f"artifact {name}", kind=KIND, source=SOURCE
@@ -266,13 +266,13 @@ class SavedArtifacts:
         timestamp: float | None,
     ) -> list[dict[str, Any]]:
         """Return the pieces, or only the name, with ids of their content."""
-        session = self._session_of(name)
-        texts = list(pieces(text)) or [""]
+        session = self._artifact_session(name)
+        texts = list(split_artifact_text(text)) or [""]
         head = [f"artifact {json.dumps(name, ensure_ascii=False)}, version {version}"]
         tail = []
         if session is not None:
             tail.append(f"in session {json.dumps(session, ensure_ascii=False)} only")
-        if texts == [""] and (mime_type := _mime_type(part)):
+        if texts == [""] and (mime_type := _artifact_mime_type(part)):
             tail.append(mime_type)
         entries = []
         for at, piece in enumerate(texts, 1):
@@ -283,7 +283,7 @@ class SavedArtifacts:
             entries.append(
                 {
                     "content": said,
-                    "id": memory_id("artifact", session, name, str(at), said),
+                    "id": make_memory_id("artifact", session, name, str(at), said),
                     "author": f"artifact {name}",
                     "kind": KIND,
                     "source": SOURCE,
@@ -294,11 +294,11 @@ class SavedArtifacts:
             )
         return entries
 
-    def _session_of(self, name: str) -> str | None:
+    def _artifact_session(self, name: str) -> str | None:
         return None if name.startswith(_OF_THE_USER) else self._session_id
 
 
-def _can_be_shown(name: object) -> bool:
+def _is_showable_artifact_name(name: object) -> bool:
     """Return whether a model can read and repeat a name unchanged."""
     return (
         isinstance(name, str)
@@ -308,13 +308,13 @@ def _can_be_shown(name: object) -> bool:
     )
 
 
-def _has_content(part: types.Part) -> bool:
+def _has_artifact_content(part: types.Part) -> bool:
     """Return whether an artifact has content; a rewind leaves an empty one."""
     blob = part.inline_data
     return bool(blob.data) if blob is not None else bool(part.text or part.file_data)
 
 
-def _mime_type(part: types.Part) -> str | None:
+def _artifact_mime_type(part: types.Part) -> str | None:
     for each in (part.inline_data, part.file_data):
         given = (each.mime_type or "").partition(";")[0] if each else ""
         if _MIME_TYPE.fullmatch(given):

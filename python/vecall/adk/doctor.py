@@ -27,13 +27,13 @@ from vecall.adk.memory_service import (
     SCHEME,
     SCHEMES,
     VecallMemoryService,
-    is_ours,
-    parse_uri,
+    is_vecall_uri,
+    parse_adk_uri,
     with_uri_options,
 )
 from vecall.errors import ConfigError, VecallError
 from vecall.index.partition_cache import examine_storage
-from vecall.store import Finding, public_url
+from vecall.store import Finding, url_without_secrets
 
 _YAML = ("services.yaml", "services.yml")
 _BUILT_IN = {"memory", "rag", "agentengine", "sqlite"}
@@ -60,7 +60,7 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
     if not folder.is_dir():
         raise ConfigError(f"{folder}: there is no such folder")
     findings = [Finding("ok", "google-adk", google.adk.__version__)]
-    needs_ours = uri is not None and is_ours(uri)
+    needs_ours = uri is not None and is_vecall_uri(uri)
     scheme = SCHEME if uri is None or not needs_ours else uri.partition(":")[0]
     is_known = False
     for finding, registers in _service_findings(folder, scheme):
@@ -77,10 +77,10 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
         findings.append(
             Finding("error" if needs_ours else "warning", "services", message)
         )
-    findings += _uri_findings(folder, uri)
-    for agent in _agent_folders(folder):
+    findings += _adk_uri_findings(folder, uri)
+    for agent in _adk_agent_folders(folder):
         findings += _agent_findings(
-            agent, is_ours=needs_ours, waits=_waits_for_an_end(uri)
+            agent, is_ours=needs_ours, waits=_uri_waits_for_session_end(uri)
         )
     return findings
 
@@ -89,11 +89,11 @@ def _service_findings(folder: Path, scheme: str) -> Iterator[tuple[Finding, bool
     """Yield findings on the services files, and whether each registers the scheme."""
     for name in _YAML:
         if (folder / name).is_file():
-            yield from _yaml_findings(folder, name, scheme)
+            yield from _services_yaml_findings(folder, name, scheme)
     yield from _services_module_findings(folder / "services.py")
 
 
-def _yaml_findings(
+def _services_yaml_findings(
     folder: Path, name: str, ours: str
 ) -> Iterator[tuple[Finding, bool]]:
     """Yield findings on a YAML file, and whether each registers the scheme `ours`."""
@@ -112,7 +112,7 @@ def _yaml_findings(
         elif scheme in SCHEMES:
             message = f'no memory: expected "type: memory" and "class: {_CLASS}"'
             yield Finding("warning", name, message), False
-        elif isinstance(path, str) and not _is_there(folder, path):
+        elif isinstance(path, str) and not _is_class_installed(folder, path):
             message = (
                 f"class {path}: there is no such module; later entries do not count"
             )
@@ -125,7 +125,7 @@ def _yaml_findings(
 def _service_class_finding(name: str, folder: Path, scheme: str, path: str) -> Finding:
     module, _, class_name = path.rpartition(".")
     if module.partition(".")[0] != "vecall":
-        if _is_there(folder, path):
+        if _is_class_installed(folder, path):
             return Finding("ok", name, f"{scheme}:// is {path}, which was not loaded")
         return Finding("error", name, f"class {path}: there is no such module")
     try:
@@ -137,7 +137,7 @@ def _service_class_finding(name: str, folder: Path, scheme: str, path: str) -> F
     return Finding("ok", name, f"{scheme}:// is {path}")
 
 
-def _is_there(folder: Path, path: str) -> bool:
+def _is_class_installed(folder: Path, path: str) -> bool:
     """Whether the package of a class is installed, without importing it."""
     first = path.partition(".")[0]
     return PathFinder.find_spec(first, [str(folder), *sys.path]) is not None
@@ -147,7 +147,7 @@ def _services_module_findings(path: Path) -> Iterator[tuple[Finding, bool]]:
     if not path.is_file():
         return
     try:
-        names = names_in(path)
+        names = names_used_in_file(path)
     except (SyntaxError, ValueError, OSError) as error:
         message = f"cannot be read ({_error_line(error)}); google-adk only logs that"
         yield Finding("error", path.name, message), False
@@ -161,7 +161,7 @@ def _services_module_findings(path: Path) -> Iterator[tuple[Finding, bool]]:
         yield Finding("note", path.name, "does not call vecall.adk.register"), False
 
 
-def _uri_findings(folder: Path, uri: str | None) -> Iterator[Finding]:
+def _adk_uri_findings(folder: Path, uri: str | None) -> Iterator[Finding]:
     if uri is None:
         message = (
             "none given: without --memory_service_uri google-adk's server has a memory "
@@ -169,13 +169,13 @@ def _uri_findings(folder: Path, uri: str | None) -> Iterator[Finding]:
         )
         yield Finding("warning", "uri", message)
         return
-    if not is_ours(uri):
+    if not is_vecall_uri(uri):
         yield _other_uri_finding(folder, uri)
         return
     # As in google-adk, paths are relative to the folder of the agents.
-    holder = folder.parent if _is_agent(folder) else folder
+    holder = folder.parent if _is_adk_agent_folder(folder) else folder
     try:
-        path, options = parse_uri(uri, holder)
+        path, options = parse_adk_uri(uri, holder)
         rest = {name: value for name, value in options.items() if name != "read_only"}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -185,7 +185,7 @@ def _uri_findings(folder: Path, uri: str | None) -> Iterator[Finding]:
         return
     if uri.startswith(f"{DATABASE_SCHEME}:"):
         try:
-            yield Finding("ok", "uri", public_url(str(path)))
+            yield Finding("ok", "uri", url_without_secrets(str(path)))
             yield from examine_storage(str(path))
         except (VecallError, ImportError) as error:
             yield Finding("error", "uri", str(error).removeprefix("path: "))
@@ -214,25 +214,25 @@ def _other_uri_finding(folder: Path, uri: str) -> Finding:
     return Finding("error", "uri", message)
 
 
-def _is_agent(folder: Path) -> bool:
+def _is_adk_agent_folder(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("agent.py", "root_agent.yaml"))
 
 
-def _agent_folders(folder: Path) -> list[Path]:
-    if _is_agent(folder):
+def _adk_agent_folders(folder: Path) -> list[Path]:
+    if _is_adk_agent_folder(folder):
         return [folder]
     return sorted(
         each
         for each in folder.iterdir()
         if not each.name.startswith((".", "__"))
-        and (_is_agent(each) or (each / "__init__.py").is_file())
+        and (_is_adk_agent_folder(each) or (each / "__init__.py").is_file())
     )
 
 
-def _waits_for_an_end(uri: str | None) -> bool:
+def _uri_waits_for_session_end(uri: str | None) -> bool:
     """Whether memories are made at session end, which google-adk does not signal."""
     try:
-        return parse_uri(uri or "")[1].get("trigger") == "session_end"
+        return parse_adk_uri(uri or "")[1].get("trigger") == "session_end"
     except ConfigError:
         return False
 
@@ -242,7 +242,7 @@ def _agent_findings(folder: Path, *, is_ours: bool, waits: bool) -> Iterator[Fin
     names: set[str] = set()
     for path in sorted(folder.rglob("*.py")):
         try:
-            names |= names_in(path)
+            names |= names_used_in_file(path)
         except (SyntaxError, ValueError, OSError) as error:
             message = (
                 f"{path.relative_to(folder)} cannot be read ({_error_line(error)})"
@@ -298,7 +298,7 @@ def _error_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
-def names_in(path: Path) -> set[str]:
+def names_used_in_file(path: Path) -> set[str]:
     """Return the full names that a file imports or uses."""
     # `from vecall.adk import load_memory as lm` gives "vecall.adk.load_memory", and so
     # does `import vecall.adk` with `vecall.adk.load_memory`.
@@ -315,11 +315,11 @@ def names_in(path: Path) -> set[str]:
     reached = set(full.values())
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
-            reached.add(_full_attribute_name(node, full))
+            reached.add(_dotted_attribute_name(node, full))
     return reached
 
 
-def _full_attribute_name(node: ast.Attribute, full: dict[str, str]) -> str:
+def _dotted_attribute_name(node: ast.Attribute, full: dict[str, str]) -> str:
     names = [node.attr]
     inner: ast.expr = node.value
     while isinstance(inner, ast.Attribute):

@@ -15,15 +15,15 @@ import vecall
 from vecall.clock import Time, to_iso, to_seconds
 from vecall.content import as_list, get_field
 from vecall.errors import InvalidArgumentError, InvalidTypeError
-from vecall.ingest.drafts import ids_of, parted_by_rewind, said_in
-from vecall.ingest.fields import ENTRY, EVENT, by_name
-from vecall.ingest.parts import is_user, speaker_of, unwrapped
-from vecall.text import neutral
+from vecall.ingest.drafts import content_of_event, event_ids, split_by_rewind
+from vecall.ingest.fields import ENTRY, EVENT, fields_by_vecall_name
+from vecall.ingest.parts import is_user, speaker_of_event, unwrap_langchain_message
+from vecall.text import neutralise_for_adk
 
 _MAX_DEPTH = 64  # stops the recursion in metadata that contains itself
 
 
-def to_metadata(metadata: object) -> Any:
+def to_adk_metadata(metadata: object) -> Any:
     """Return a call's custom_metadata with JSON values; TTLs stay unchanged."""
     if not isinstance(metadata, Mapping):
         return metadata  # None, or refused by the check of all arguments
@@ -58,7 +58,7 @@ def to_text(value: object) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def local_seconds(value: Any, name: str) -> Any:
+def adk_local_seconds(value: Any, name: str) -> Any:
     """Return a text or a datetime, local without an offset, as seconds since 1970."""
     if isinstance(value, str):
         if not value.strip():
@@ -107,35 +107,35 @@ class SessionContent(NamedTuple):
     taken_back: list[str]  # ids of those that a rewind removed
 
 
-def read_events(
+def read_adk_events(
     events: Sequence[object],
     paced: Callable[[Iterable[object]], Iterator[object]] = iter,
 ) -> SessionContent:
     """Return a conversation as a vecall service reads it; `paced` may pause."""
-    counted, taken_back = parted_by_rewind(events, paced)
+    counted, taken_back = split_by_rewind(events, paced)
     return SessionContent(
-        [_event_or_error(event) for event in paced(counted)], ids_of(taken_back)
+        [_event_or_error(event) for event in paced(counted)], event_ids(taken_back)
     )
 
 
 def _event_or_error(event: object) -> dict[str, Any] | InvalidArgumentError:
     try:
-        return to_event(event)
+        return read_adk_event(event)
     except InvalidArgumentError as error:
         return type(error)(*error.args)
 
 
-def to_event(event: object) -> dict[str, Any]:
+def read_adk_event(event: object) -> dict[str, Any]:
     """Return an event as the mapping that a vecall service reads."""
     if event is None or isinstance(event, str | bytes | int | float | list | tuple):
         raise InvalidTypeError("events: expected events as objects or mappings")
-    event = unwrapped(event)
+    event = unwrap_langchain_message(event)
     message = event
-    event = by_name(event, EVENT, "events")
+    event = fields_by_vecall_name(event, EVENT, "events")
     fields: dict[str, Any] = {
         "partial": get_field(event, "partial"),
-        "content": said_in(event),
-        "timestamp": _event_time(event),
+        "content": content_of_event(event),
+        "timestamp": _adk_event_time(event),
     }
     for name in ("id", "author"):
         value = get_field(event, name)
@@ -143,7 +143,7 @@ def to_event(event: object) -> dict[str, Any]:
     for name in ("role", "type"):  # of a chat message; they tell who said it
         if isinstance(value := get_field(message, name), str):
             fields[name] = value
-    if speaker_of(message).program is not None:
+    if speaker_of_event(message).program is not None:
         for name in _OF_PROGRAMS:
             if (value := get_field(message, name)) is not None:
                 fields[name] = value
@@ -166,12 +166,12 @@ def to_event(event: object) -> dict[str, Any]:
     return fields
 
 
-def _event_time(event: object) -> Any:
+def _adk_event_time(event: object) -> Any:
     """Return the event's time; None if the attribute holds no number."""
     time = get_field(event, "timestamp")
     if not isinstance(event, Mapping) and not isinstance(time, float | str | datetime):
         time = time if type(time) is int else None
-    return local_seconds(time, "event.timestamp")
+    return adk_local_seconds(time, "event.timestamp")
 
 
 RESERVED_KEY = "vecall"
@@ -211,41 +211,41 @@ def entry(
     said: object = text
     if not isinstance(said, str):
         raise InvalidTypeError("text: expected a string")
-    seconds = local_seconds(timestamp, "timestamp")
+    seconds = adk_local_seconds(timestamp, "timestamp")
     given: dict[str, Any] = {} if id is None else {"id": id}
     return MemoryEntry(
         content=types.Content(
-            role=_content_role(author), parts=[types.Part(text=text)]
+            role=_genai_role_of_author(author), parts=[types.Part(text=text)]
         ),
         author=author,
         timestamp=None if seconds is None else to_iso(to_seconds(seconds, "timestamp")),
-        custom_metadata=to_metadata(custom_metadata or {}),
+        custom_metadata=to_adk_metadata(custom_metadata or {}),
         **given,
     )
 
 
-def to_memories(memories: object) -> list[object]:
+def read_adk_memories(memories: object) -> list[object]:
     """Return the arguments of `add_memory` as entries of a vecall service."""
     return [
-        _to_memory(memory, f"memories[{number}]")
+        _read_adk_memory(memory, f"memories[{number}]")
         for number, memory in enumerate(as_list(memories, "memories"))
     ]
 
 
-def _to_memory(memory: object, where: str) -> object:
+def _read_adk_memory(memory: object, where: str) -> object:
     if isinstance(memory, str):
         return memory
-    memory = by_name(memory, ENTRY, where)
+    memory = fields_by_vecall_name(memory, ENTRY, where)
     fields = {name: get_field(memory, name) for name in _ENTRY_FIELDS}
     if fields["content"] is None:
         fields["content"] = get_field(memory, "text")
     fields["id"] = get_field(memory, "id") or None
-    fields["timestamp"] = local_seconds(get_field(memory, "timestamp"), "timestamp")
+    fields["timestamp"] = adk_local_seconds(get_field(memory, "timestamp"), "timestamp")
     metadata = get_field(memory, "custom_metadata")
     if isinstance(metadata, Mapping):
         recalled = metadata.get(RESERVED_KEY)
         own = {key: value for key, value in metadata.items() if key != RESERVED_KEY}
-        metadata = to_metadata(own)
+        metadata = to_adk_metadata(own)
         # A recalled memory that is changed and added again keeps its provenance.
         for name in _PROVENANCE:
             if fields[name] is None and isinstance(recalled, Mapping):
@@ -263,33 +263,33 @@ _CONTENT = types.Content(role="user", parts=[])
 _HAS_ID = "id" in MemoryEntry.model_fields  # since google-adk 1.19
 
 
-def to_response(
+def to_adk_response(
     found: vecall.SearchMemoryResponse, *, scores: bool = True
 ) -> SearchMemoryResponse:
     """Return a search result in google-adk's classes; omit entries without text."""
-    entries = (_to_entry(each, scores) for each in found.memories)
+    entries = (_to_adk_entry(each, scores) for each in found.memories)
     return SearchMemoryResponse(memories=[each for each in entries if each is not None])
 
 
-def _content_role(author: str | None) -> str:
+def _genai_role_of_author(author: str | None) -> str:
     """Return google-genai's role of what an author said."""
     return "user" if author is None or is_user(author) else "model"
 
 
-def _to_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | None:
-    text = neutral(memory.text)
+def _to_adk_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | None:
+    text = neutralise_for_adk(memory.text)
     if not text.strip():
         return None
     scores = {
         name: value for name in _SCORES if (value := getattr(memory, name)) is not None
     }
     said = {
-        "role": _content_role(memory.author),
+        "role": _genai_role_of_author(memory.author),
         "parts": [_PART.model_copy(update={"text": text})],
     }
     fields: dict[str, Any] = {
         "content": _CONTENT.model_copy(update=said),
-        "author": None if memory.author is None else neutral(memory.author),
+        "author": None if memory.author is None else neutralise_for_adk(memory.author),
         "timestamp": None if memory.timestamp is None else to_iso(memory.timestamp),
         "custom_metadata": to_json(memory.custom_metadata),
     }

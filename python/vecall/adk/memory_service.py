@@ -20,10 +20,10 @@ from google.adk.sessions.session import Session
 
 from vecall.adk.events import (
     SessionContent,
-    read_events,
-    to_memories,
-    to_metadata,
-    to_response,
+    read_adk_events,
+    read_adk_memories,
+    to_adk_metadata,
+    to_adk_response,
     to_text,
 )
 from vecall.concurrency.time_slices import in_slices
@@ -34,9 +34,9 @@ from vecall.limits import Limits, trigger_from_text
 from vecall.operations.options import StorageOptions, WritePolicy
 from vecall.search.searcher import SearchOptions
 from vecall.service.memory_service import MemoryService
-from vecall.store import memory_id as id_of
+from vecall.store import make_memory_id as id_of
 from vecall.tools import ShownMemories, search_with_fallback
-from vecall.tools.base import checked_filter, limits_of, require_methods
+from vecall.tools.base import checked_filter, limits_of_service, require_methods
 from vecall.types import Filter, FilterLike
 from vecall.validation import check_filter, check_name
 
@@ -56,12 +56,12 @@ _EXPECTED = (
 )
 
 
-def is_ours(uri: str) -> bool:
+def is_vecall_uri(uri: str) -> bool:
     """Whether a URI has one of vecall's schemes."""
     return uri.partition(":")[0] in SCHEMES
 
 
-def parse_uri(
+def parse_adk_uri(
     uri: str, agents_dir: str | Path | None = None
 ) -> tuple[str | Path, dict[str, Any]]:
     """Return a file, ":memory:" or the URL of a database; and options of a service."""
@@ -83,7 +83,7 @@ def parse_uri(
     name = f"{host}{path}" if host else path.removeprefix("/")
     if not name:
         raise ConfigError(_EXPECTED)
-    chosen = _options_from_texts(options)
+    chosen = _parse_uri_options(options)
     if name == ":memory:":
         return name, chosen
     return Path(agents_dir or ".") / name, chosen
@@ -95,10 +95,10 @@ def _parse_database_uri(uri: str) -> tuple[str, dict[str, Any]]:
     ours = [part for part in parts if part.partition("=")[0] in _OPTIONS]
     rest = [part for part in parts if part not in ours]
     url = f"{address}?{'&'.join(rest)}" if rest else address
-    return url, _options_from_texts(parse_qsl("&".join(ours), keep_blank_values=True))
+    return url, _parse_uri_options(parse_qsl("&".join(ours), keep_blank_values=True))
 
 
-def _options_from_texts(options: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def _parse_uri_options(options: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Return the options of a service, converted from texts."""
     chosen: dict[str, Any] = {}
     for key, text in options:
@@ -138,7 +138,7 @@ _GROUPS: dict[str, type[Any]] = {
 }
 
 
-def _seconds(text: str) -> str:
+def _parse_uri_seconds(text: str) -> str:
     return f"{text.removesuffix('s')}s"
 
 
@@ -146,7 +146,7 @@ _OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
     "authors": (lambda text: tuple(text.split(",")) if text else (), "search.authors"),
     "durability": (str, "storage.durability"),
     "embedder": (str, "embedder"),
-    "history_ttl": (_seconds, "writes.history_ttl"),
+    "history_ttl": (_parse_uri_seconds, "writes.history_ttl"),
     "include": (lambda text: tuple(text.split(",")), "writes.include"),
     "max_staleness": (float, "storage.max_staleness"),
     "memory_budget": (int, "storage.cache_bytes"),
@@ -156,7 +156,7 @@ _OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
     "scores": (_SWITCH, "scores"),
     "top_k": (int, "top_k"),
     "trigger": (trigger_from_text, "trigger"),
-    "ttl": (_seconds, "ttl"),
+    "ttl": (_parse_uri_seconds, "ttl"),
 }
 """By its name in a URI: how its text is read, and which option it is, after a dot of a
 group of options."""
@@ -210,13 +210,13 @@ class VecallMemoryService(BaseMemoryService):
         if sum(given is not None for given in (path, uri, memory)) > 1:
             raise ConfigError("path, uri, memory: expected at most one of them")
         if uri is not None:
-            path, from_uri = parse_uri(uri, agents_dir)
+            path, from_uri = parse_adk_uri(uri, agents_dir)
             options = with_uri_options(options, from_uri)
         self._scores = bool(options.pop("scores", scores))
-        check_options(options)
+        check_adk_options(options)
         if memory is not None and options:
             raise ConfigError("memory: a service that exists takes no options")
-        checked = _checked_filter(filter, memory, options.get("limits"))
+        checked = _check_adk_filter(filter, memory, options.get("limits"))
         self._owned = memory is None
         self.memory = MemoryService(path, **options) if memory is None else memory
         """The `vecall.MemoryService`, for calls that google-adk's contract lacks."""
@@ -245,7 +245,7 @@ class VecallMemoryService(BaseMemoryService):
         """
         whole, taken_back = await self._read_session(session)
         await self.memory.add_session_to_memory(whole)
-        await self._delete_rewound(whole, taken_back)
+        await self._delete_rewound_turns(whole, taken_back)
 
     async def add_events_to_memory(
         self,
@@ -273,16 +273,16 @@ class VecallMemoryService(BaseMemoryService):
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
-        content = await _read_turns(as_list(events, "events"))
+        content = await _read_adk_turns(as_list(events, "events"))
         await self.memory.add_events_to_memory(
             app_name=app_name,
             user_id=user_id,
             events=content.events,
             session_id=session_id,
-            custom_metadata=to_metadata(custom_metadata),
+            custom_metadata=to_adk_metadata(custom_metadata),
         )
         scope = {"app_name": app_name, "user_id": user_id, "id": session_id}
-        await self._delete_rewound(scope, content.taken_back)
+        await self._delete_rewound_turns(scope, content.taken_back)
 
     async def observe_session(self, session: Session | Mapping[str, Any]) -> None:
         """Buffer the new turns of a session until the service's trigger fires.
@@ -300,7 +300,7 @@ class VecallMemoryService(BaseMemoryService):
         require_methods(self.memory, "observe_session", "observe_session")
         whole, taken_back = await self._read_session(session)
         await self.memory.observe_session(whole)
-        await self._delete_rewound(whole, taken_back)
+        await self._delete_rewound_turns(whole, taken_back)
 
     async def end_session(
         self,
@@ -336,18 +336,18 @@ class VecallMemoryService(BaseMemoryService):
             )
             return
         whole, taken_back = await self._read_session(session)
-        await self._delete_rewound(whole, taken_back)
+        await self._delete_rewound_turns(whole, taken_back)
         await self.memory.end_session(whole)
 
     async def _read_session(
         self, session: Session | Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[str]]:
-        content = await _read_turns(get_list(session, "events", "session.events"))
+        content = await _read_adk_turns(get_list(session, "events", "session.events"))
         whole = {name: get_field(session, name) for name in ("app_name", "user_id")}
         whole |= {"id": session_id_of(session), "events": content.events}
         return whole, content.taken_back
 
-    async def _delete_rewound(
+    async def _delete_rewound_turns(
         self, whole: Mapping[str, Any], taken_back: Sequence[str]
     ) -> None:
         """Delete stored turns that a rewind removed."""
@@ -389,8 +389,8 @@ class VecallMemoryService(BaseMemoryService):
         await self.memory.add_memory(
             app_name=app_name,
             user_id=user_id,
-            memories=to_memories(memories),
-            custom_metadata=to_metadata(custom_metadata),
+            memories=read_adk_memories(memories),
+            custom_metadata=to_adk_metadata(custom_metadata),
         )
 
     async def search_memory(
@@ -420,7 +420,7 @@ class VecallMemoryService(BaseMemoryService):
             query=to_text(query),
             filter=self.filter,
         )
-        return to_response(found, scores=self._scores)
+        return to_adk_response(found, scores=self._scores)
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
@@ -439,7 +439,7 @@ class VecallMemoryService(BaseMemoryService):
             InvalidArgumentError: A name is not valid.
         """
         try:
-            check_name(memory_id, "memory_id", limits_of(self.memory))
+            check_name(memory_id, "memory_id", limits_of_service(self.memory))
         except InvalidArgumentError:
             memory_id = None  # not a valid id
         await self.memory.delete_memory(
@@ -452,7 +452,7 @@ class VecallMemoryService(BaseMemoryService):
             self.memory.close()
 
 
-def _checked_filter(
+def _check_adk_filter(
     condition: FilterLike | None, memory: MemoryService | None, limits: object
 ) -> Filter | None:
     """Check the filter of a service before it opens its file."""
@@ -462,14 +462,14 @@ def _checked_filter(
     return check_filter(condition, known, by_metadata=True)
 
 
-async def _read_turns(events: list[object]) -> SessionContent:
+async def _read_adk_turns(events: list[object]) -> SessionContent:
     """Read few events on the event loop, many on another thread, from a copied list."""
     if len(events) <= _INLINE_EVENTS:
-        return read_events(events)
-    return await asyncio.to_thread(read_events, events, in_slices)
+        return read_adk_events(events)
+    return await asyncio.to_thread(read_adk_events, events, in_slices)
 
 
-def check_options(options: Mapping[str, Any]) -> None:
+def check_adk_options(options: Mapping[str, Any]) -> None:
     """Raise ConfigError if `vecall.MemoryService` lacks one of these options."""
     known = set(inspect.signature(MemoryService).parameters) - {"path"}
     if not known.issuperset(options):
@@ -492,7 +492,7 @@ def register(**options: Any) -> bool:
     Raises:
         ConfigError: An option is unknown.
     """
-    check_options(options)
+    check_adk_options(options)
     try:
         from google.adk.cli.service_registry import get_service_registry
     except ImportError:

@@ -21,8 +21,8 @@ from google.adk.sessions.session import Session
 from vecall.adk.artifacts import ArtifactText, SavedArtifacts, text_of
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.errors import ConfigError, InvalidArgumentError
-from vecall.ingest.drafts import rewinds_to
-from vecall.limits import SessionEnd, check_count
+from vecall.ingest.drafts import rewind_target
+from vecall.limits import SessionEnd, check_limit_count
 
 _log = logging.getLogger("vecall")
 
@@ -50,25 +50,25 @@ class SessionTracker:
         self._copies: list[Session] = []
         self._last: str | None = None
 
-    def left_by_run(self, session: Session) -> None:
+    def hold_run_session(self, session: Session) -> None:
         """Hold the session of a run until it is stored: concurrent runs have copies."""
         self.session = session
         self._copies.append(session)
 
-    def has_more(self) -> bool:
+    def has_unstored_events(self) -> bool:
         """Return whether there are events or artifacts to store."""
         events = self.session.events
         more = bool(events) and events[-1].id != self._last
         return more or bool(self._copies) or bool(self.artifacts.due())
 
-    async def hand_over(self, ingest: Ingest | None) -> None:
+    async def store_new_events(self, ingest: Ingest | None) -> None:
         """Store new events, skip what never can be; note the artifacts they saved."""
         count = len(self._copies)
-        copies = self._copies_not_covered(self._copies[:count])
+        copies = self._session_copies_not_covered(self._copies[:count])
         self._copies[:count] = copies
         for copy in copies or [self.session]:
             events = list(copy.events)
-            if new := self._after_last(events):
+            if new := self._unstored_events(events):
                 try:
                     await self._store(new, events, ingest or _ingest_mode(self.service))
                 except InvalidArgumentError as error:  # a retry would fail too
@@ -88,12 +88,12 @@ class SessionTracker:
             memory = self.service.memory
             await self.artifacts.index(name, self.artifact_service, memory)
 
-    def _copies_not_covered(self, copies: list[Session]) -> list[Session]:
+    def _session_copies_not_covered(self, copies: list[Session]) -> list[Session]:
         """Return the copies with new events that no later copy has."""
         uncovered: list[Session] = []
         known: set[str] = set()
         for copy in reversed(copies):
-            new = {each.id for each in self._after_last(list(copy.events))}
+            new = {each.id for each in self._unstored_events(list(copy.events))}
             if not new <= known:
                 uncovered.append(copy)
             known |= new
@@ -103,7 +103,7 @@ class SessionTracker:
         self, new: list[Event], events: list[Event], ingest: Ingest
     ) -> None:
         # A rewind removes earlier events, so the new events alone are not enough.
-        if ingest == "delta" and not any(map(rewinds_to, new)):
+        if ingest == "delta" and not any(map(rewind_target, new)):
             app_name, user_id, session_id = self.key
             await self.service.add_events_to_memory(
                 app_name=app_name, user_id=user_id, session_id=session_id, events=new
@@ -115,7 +115,7 @@ class SessionTracker:
         else:
             await self.service.add_session_to_memory(whole)
 
-    def _after_last(self, events: list[Event]) -> list[Event]:
+    def _unstored_events(self, events: list[Event]) -> list[Event]:
         for at in range(len(events), 0, -1):
             if events[at - 1].id == self._last:
                 return events[at:]
@@ -136,7 +136,7 @@ _Place = tuple[int, Key]  # the service's id(), and the session
 
 
 @functools.cache
-def _ends_are_untold() -> bool:
+def _adk_hides_run_ends() -> bool:
     """Return whether google-adk calls plugins only at the start of a run."""
     # True for versions 2.0.0b1 to 2.1.0; affects runs whose root is an LlmAgent.
     from google.adk.runners import Runner
@@ -195,7 +195,7 @@ class VecallMemoryPlugin(BasePlugin):
         to_text: object = index_artifacts
         if not isinstance(to_text, bool) and not callable(to_text):
             raise ConfigError("index_artifacts: expected True, False or a function")
-        check_count(sessions, "sessions")
+        check_limit_count(sessions, "sessions")
         self._ingest = ingest
         self._to_text = text_of if index_artifacts is True else index_artifacts or None
         self._most = sessions
@@ -232,7 +232,7 @@ class VecallMemoryPlugin(BasePlugin):
                 "runs are not remembered: their memory_service is no "
                 "VecallMemoryService"
             )
-        elif self._waits_for_an_end(service):
+        elif self._service_waits_for_session_end(service):
             self._warned = True
             _log.warning(
                 "what is said waits for the end of its session, which google-adk "
@@ -240,7 +240,7 @@ class VecallMemoryPlugin(BasePlugin):
                 "trigger inactivity or message_count"
             )
 
-    def _waits_for_an_end(self, service: VecallMemoryService) -> bool:
+    def _service_waits_for_session_end(self, service: VecallMemoryService) -> bool:
         return self._ingest in (None, "trigger") and isinstance(
             getattr(service.memory, "trigger", None), SessionEnd
         )
@@ -290,7 +290,7 @@ class VecallMemoryPlugin(BasePlugin):
             agent: The agent. Any agent will do, because stored turns are skipped.
             callback_context: The context, with the session and the memory service.
         """
-        if _ends_are_untold():
+        if _adk_hides_run_ends():
             invocation = callback_context._invocation_context
             await self.after_run_callback(invocation_context=invocation)
 
@@ -299,7 +299,7 @@ class VecallMemoryPlugin(BasePlugin):
         with self._lock:
             followed = list(self._followed.values())
         for each in followed:
-            if each.has_more():
+            if each.has_unstored_events():
                 self._submit(each)
         for _ in ("what was said", "the artifacts that were found in it"):
             await asyncio.wrap_future(self._worker.submit(lambda: None))
@@ -319,17 +319,17 @@ class VecallMemoryPlugin(BasePlugin):
             followed = self._followed.setdefault(
                 place, SessionTracker(key, service, session, self._to_text)
             )
-            followed.left_by_run(session)
+            followed.hold_run_session(session)
             followed.artifact_service = context.artifact_service
             self._followed.move_to_end(place)
-            while len(self._followed) > 1 and self._holds_too_much():
+            while len(self._followed) > 1 and self._holds_too_many_sessions():
                 # The least recently updated session, a stored one if possible.
                 items = self._followed.items()
-                stored = (key for key, each in items if not each.has_more())
+                stored = (key for key, each in items if not each.has_unstored_events())
                 del self._followed[next(stored, next(iter(self._followed)))]
         self._submit(followed)
 
-    def _holds_too_much(self) -> bool:
+    def _holds_too_many_sessions(self) -> bool:
         events = sum(len(each.session.events) for each in self._followed.values())
         return len(self._followed) > self._most or events > _MAX_EVENTS
 
@@ -340,13 +340,13 @@ class VecallMemoryPlugin(BasePlugin):
             is_queued = place in self._waiting
             self._waiting[place] = followed
         if not is_queued:
-            self._worker.submit(self._hand_over, place)
+            self._worker.submit(self._store_queued_session, place)
 
-    def _hand_over(self, place: _Place) -> None:
+    def _store_queued_session(self, place: _Place) -> None:
         with self._lock:
             followed = self._waiting.pop(place)
         try:
-            asyncio.run(followed.hand_over(self._ingest))
+            asyncio.run(followed.store_new_events(self._ingest))
         except Exception as error:
             _log.warning(
                 "a session was not remembered: %s; tried again after its next turn",

@@ -29,7 +29,7 @@ from vecall.types import MemoryEntry, Revision
 #
 # The output of a command can contain texts of memories, file names and model names.
 # Escape sequences in them could set the terminal's title, write its clipboard or hide
-# text. So all output passes through `shown`, to a terminal as well as to a pipe.
+# text. So all output passes through `printable_text`, also to a pipe.
 
 
 # Noncharacters that stand for terminal codes. `strip_invisible` removes them from every
@@ -120,7 +120,7 @@ _DEBUG = "VECALL_DEBUG"
 
 
 @contextmanager
-def naming(path: object) -> Iterator[None]:
+def naming_path_in_errors(path: object) -> Iterator[None]:
     """Add the typed path to errors about the file that this block raises."""
     try:
         yield
@@ -137,17 +137,17 @@ def naming(path: object) -> Iterator[None]:
         raise
 
 
-def note(told: object) -> None:
+def print_note(told: object) -> None:
     """Tell something on standard error."""
     print(f"vecall: {told}", file=sys.stderr)
 
 
-def report(error: BaseException, *, debug: bool) -> None:
+def print_error(error: BaseException, *, debug: bool) -> None:
     """Print an error on standard error; with `debug` also its causes."""
     message = str(error)
     if isinstance(error, OSError) and not isinstance(error, errors.VecallError):
         message = f"{error.filename}: {error.strerror}" if error.filename else message
-    note(message)
+    print_note(message)
     causes = list(_error_causes(error))
     if debug or os.environ.get(_DEBUG, "0") not in ("", "0"):
         for cause in causes:
@@ -155,7 +155,7 @@ def report(error: BaseException, *, debug: bool) -> None:
             lines = traceback.format_exception(cause, chain=False)
             print("".join(lines).rstrip(), file=sys.stderr)
     elif causes and isinstance(error, errors.EmbedderError):
-        note(f"{_DEBUG}=1 or --debug shows the cause")
+        print_note(f"{_DEBUG}=1 or --debug shows the cause")
 
 
 def _error_causes(error: BaseException) -> Iterator[BaseException]:
@@ -188,7 +188,7 @@ def dim(text: str) -> str:
     return f"{DIM}{shown(text)}{PLAIN}" if _has_colours(sys.stdout) else text
 
 
-def columns() -> int | None:
+def terminal_columns() -> int | None:
     """Return the columns of the terminal or $COLUMNS; None in a pipe: break no line."""
     if not (sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()):
         return None
@@ -196,7 +196,7 @@ def columns() -> int | None:
 
 
 @lru_cache(4_096)
-def _columns_of(char: str) -> int:
+def _terminal_columns_of_char(char: str) -> int:
     """The columns that a terminal moves on by for a character that stands alone."""
     if unicodedata.category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff":
         return 0
@@ -208,7 +208,7 @@ def _clusters(text: str) -> Iterator[tuple[str, int]]:
     cluster: list[str] = []
     width = 0
     for char in text:
-        own = _columns_of(char)
+        own = _terminal_columns_of_char(char)
         is_tone = width == 2 and "\U0001f3fb" <= char <= "\U0001f3ff"
         is_joined = own == 2 and cluster[-1:] == [_JOIN]
         if cluster and (own == 0 or is_tone or is_joined):
@@ -244,9 +244,9 @@ def _unbreakable_parts(text: str, room: int) -> Iterator[tuple[str, int, bool]]:
         yield "".join(part), size, is_first
 
 
-def wrapped(text: str, indent: str = "", first: str | None = None) -> str:
+def wrap_for_terminal(text: str, indent: str = "", first: str | None = None) -> str:
     """Return a text, indented, on lines that the terminal shows whole."""
-    text, width = one_line(text), columns()
+    text, width = one_line(text), terminal_columns()
     begin = indent if first is None else first
     if width is None:
         return begin + text
@@ -286,7 +286,7 @@ _COLUMNS = {
 
 def print_listing(options: argparse.Namespace, **lists: Sequence[Any]) -> None:
     """Print lists of public values by name; as CSV, the first that has any."""
-    pages = {name: list(map(_as_row, rows)) for name, rows in lists.items()}
+    pages = {name: list(map(_csv_row, rows)) for name, rows in lists.items()}
     nexts = (getattr(rows, "next", None) for rows in lists.values())
     more = next(filter(None, nexts), None)
     if options.json:
@@ -302,32 +302,32 @@ def print_listing(options: argparse.Namespace, **lists: Sequence[Any]) -> None:
             if rows and isinstance(rows[0], MemoryEntry | Revision):
                 print("\n".join(map(_shown_entry, rows)))
             elif rows:
-                print(_table_of(pages[name]))
+                print(_csv_table(pages[name]))
         if more:
             print(dim(f"more: --after {one_line(more)}"))
 
 
-def _as_row(value: Any) -> dict[str, Any]:
+def _csv_row(value: Any) -> dict[str, Any]:
     row = dataclasses.asdict(value)
     return {**row, "text": value.text} if isinstance(value, MemoryEntry) else row
 
 
-def _table_of(rows: Sequence[Mapping[str, Any]]) -> str:
+def _csv_table(rows: Sequence[Mapping[str, Any]]) -> str:
     names = [name for name in _COLUMNS if name in rows[0]]
-    cells = [[_cell_text(name, row[name]) for name in names] for row in rows]
-    return table([_COLUMNS[name] for name in names], cells)
+    cells = [[_csv_cell_text(name, row[name]) for name in names] for row in rows]
+    return format_table([_COLUMNS[name] for name in names], cells)
 
 
-def _cell_text(name: str, value: Any) -> str:
+def _csv_cell_text(name: str, value: Any) -> str:
     if name.endswith("_at"):
-        return moment(value)
+        return format_time(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _shown_entry(value: MemoryEntry | Revision) -> str:
     if isinstance(value, MemoryEntry):
         return show_memory(value)
-    facts = [value.why or "", "" if value.at is None else moment(value.at)]
+    facts = [value.why or "", "" if value.at is None else format_time(value.at)]
     facts += [f"by {one_line(value.by)}"] if value.by else []
     head = f"{bold(value.state)}  {dim(', '.join(filter(None, facts)))}".rstrip()
     return f"{head}\n{show_memory(value.memory)}"
@@ -347,7 +347,7 @@ def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-def tell(options: argparse.Namespace, facts: Any, *lines: str) -> int:
+def print_facts(options: argparse.Namespace, facts: Any, *lines: str) -> int:
     """Print facts as JSON with --json, else lines for people; return 0."""
     if options.json:
         print_json(facts)
@@ -362,7 +362,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or regular}"
 
 
-def moment(seconds: float | None) -> str:
+def format_time(seconds: float | None) -> str:
     """Return a time for people, in UTC."""
     if seconds is None:
         return "no date"
@@ -374,7 +374,7 @@ def show_memory(memory: MemoryEntry, rank: int | None = None) -> str:
     indent = "  " if rank is None else "     "
     author = one_line(memory.author or "unknown")
     said = memory.created_at if memory.timestamp is None else memory.timestamp
-    details = moment(memory.timestamp if rank else said)
+    details = format_time(memory.timestamp if rank else said)
     if memory.score is not None:
         details += f"  score {memory.score:.2f}"
     if memory.similarity is not None:
@@ -382,30 +382,30 @@ def show_memory(memory: MemoryEntry, rank: int | None = None) -> str:
     if memory.confidence is not None:
         details += f", {100 * memory.confidence:.0f} % sure"
     head = author if rank is None else f"{f'  {rank}.'.ljust(4)} {author}"
-    if text_width(head) + 2 + len(details) <= (columns() or _READABLE):
+    if text_width(head) + 2 + len(details) <= (terminal_columns() or _READABLE):
         lines = [f"{bold(head)}  {dim(details)}"]
     else:
-        lines = [bold(head), dim(wrapped(details, indent))]
-    lines.append(wrapped(memory.text, indent))
+        lines = [bold(head), dim(wrap_for_terminal(details, indent))]
+    lines.append(wrap_for_terminal(memory.text, indent))
     if memory.explanation is not None:
         parts = [f"{name} {part:.3g}" for name, part in memory.explanation.items()]
-        lines.append(dim(wrapped(", ".join(parts), indent)))
+        lines.append(dim(wrap_for_terminal(", ".join(parts), indent)))
     if memory.id is not None:  # never broken, so that it can be copied
         lines.append(dim(f"{indent}id {one_line(memory.id)}"))
     return "\n".join(lines)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table, or paragraphs where the terminal is narrower; cut nothing off."""
     cells = [[one_line(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(text_width, column)) for column in zip(*cells, strict=True)]
-    most = columns()
+    most = terminal_columns()
     if most is not None and sum(widths) + 2 * len(widths) - 2 > most:
         paragraphs = []
         for name, *others in cells[1:]:
             pairs = zip(cells[0][1:], others, strict=True)
             facts = [f"{label} {cell}".strip() for label, cell in pairs if cell]
-            paragraphs += [name, wrapped(", ".join(facts), "  ")]
+            paragraphs += [name, wrap_for_terminal(", ".join(facts), "  ")]
         return "\n".join(paragraphs)
 
     def line(row: Sequence[str]) -> str:
@@ -417,7 +417,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([line(cells[0]), rule, *map(line, cells[1:])])
 
 
-def confirmed(options: argparse.Namespace, question: str) -> bool:
+def is_confirmed(options: argparse.Namespace, question: str) -> bool:
     """Whether the person says yes, or --yes did; ConfigError if there is nobody."""
     if options.yes:
         return True
@@ -462,10 +462,10 @@ class Progress:
         self._drawn, passed = now, max(now - self._begun, 0.001)
         rate = count / passed
         told = f" {count:,}, {rate:,.{int(rate < 10)}f}/s"
-        line = self._label + (told if count else f", {_minutes_text(passed)}")
+        line = self._label + (told if count else f", {_progress_minutes_text(passed)}")
         if total and done:
             share = min(done / total, 1.0)
-            left = _minutes_text(passed * (1.0 - share) / share)
+            left = _progress_minutes_text(passed * (1.0 - share) / share)
             line += f", {100 * share:.0f}%, {left} left"
         line = line[: shutil.get_terminal_size().columns - 1]
         print(f"{RETURN}{line}{ERASE}", end="", file=sys.stderr, flush=True)
@@ -506,7 +506,7 @@ class Progress:
             error.args = ("; ".join(filter(None, [self._label + done, self._after])),)
 
 
-def _minutes_text(seconds: float) -> str:
+def _progress_minutes_text(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vecall.cli import options as cli
-from vecall.cli.console import Progress, bold, dim, print_json, table
+from vecall.cli.console import Progress, bold, dim, format_table, print_json
 from vecall.errors import ConfigError
 from vecall.evaluation import datasets, runner
 from vecall.evaluation.datasets import Conversation
@@ -23,7 +23,7 @@ from vecall.ranking.calibration import Calibration
 _NAMES = {"mrr": "MRR", "ndcg@10": "nDCG@10"}
 
 
-def text(document: Mapping[str, Any]) -> str:
+def eval_report_text(document: Mapping[str, Any]) -> str:
     """Return all tables, the ablation first."""
     modes = document["modes"]
     calibrated = {name: mode for name, mode in modes.items() if "calibration" in mode}
@@ -100,14 +100,14 @@ def _query_map_table(figures: Mapping[str, Any]) -> str:
         shares = figures[name] or {}
         cells = [_percent(shares.get(share)) for share in ("recall@10", "mrr")]
         rows.append([f"{name} the map", f"{figures['questions']:,}", *cells])
-    return table(["", "questions", "recall@10", "MRR"], rows)
+    return format_table(["", "questions", "recall@10", "MRR"], rows)
 
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}"
 
 
-def _number(value: float | None, digits: int = 3) -> str:
+def _number_text(value: float | None, digits: int = 3) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
@@ -133,7 +133,7 @@ def _ablation_table(rows: Sequence[Mapping[str, Any]]) -> str:
             shares = row["categories"][group]
             cells += [_percent(shares["recall@10"]), _percent(shares["mrr"])]
         shown.append([row["setting"], *cells])
-    return table(head, shown)
+    return format_table(head, shown)
 
 
 def _recall_table(modes: Mapping[str, Any]) -> str:
@@ -145,7 +145,7 @@ def _recall_table(modes: Mapping[str, Any]) -> str:
             cells = [_percent(shares[share]) for share in SHARES]
             tokens = f"{mode['tokens'] or 0:,.0f}" if group == "all" else ""
             rows.append([name, group, f"{shares['questions']:,}", *cells, tokens])
-    return table(head, rows)
+    return format_table(head, rows)
 
 
 _CALIBRATION_HEAD = (
@@ -156,7 +156,7 @@ _CALIBRATION_HEAD = (
 def _calibration_cells(figures: Mapping[str, Any]) -> list[str]:
     shares = [_percent(figures[name]) for name in ("base_rate", "mean")]
     names = ("deviation", "ece", "brier", "constant_brier", "auroc")
-    return [f"{figures['hits']:,}", *shares, *(_number(figures[n]) for n in names)]
+    return [f"{figures['hits']:,}", *shares, *(_number_text(figures[n]) for n in names)]
 
 
 def _calibration_table(modes: Mapping[str, Any]) -> str:
@@ -166,7 +166,7 @@ def _calibration_table(modes: Mapping[str, Any]) -> str:
         for name, mode in modes.items()
         for questions, key in kinds.items()
     ]
-    return table(["mode", "questions", *_CALIBRATION_HEAD], rows)
+    return format_table(["mode", "questions", *_CALIBRATION_HEAD], rows)
 
 
 def _fitted_calibration_table(fits: Mapping[str, Any]) -> str:
@@ -177,7 +177,7 @@ def _fitted_calibration_table(fits: Mapping[str, Any]) -> str:
     ]
     if not rows:
         return "weights need two users: they are evaluated on users held out"
-    return table(["mode", *_CALIBRATION_HEAD], rows)
+    return format_table(["mode", *_CALIBRATION_HEAD], rows)
 
 
 def _reliability_table(modes: Mapping[str, Any]) -> str:
@@ -197,7 +197,7 @@ def _reliability_table(modes: Mapping[str, Any]) -> str:
             shares = [_percent(bin_[name]) for name in ("confidence", "relevant")]
             row += [f"{bin_['hits']:,}", *shares]
         rows.append(row)
-    return table(head, rows)
+    return format_table(head, rows)
 
 
 def _silence_table(modes: Mapping[str, Any]) -> str:
@@ -208,7 +208,7 @@ def _silence_table(modes: Mapping[str, Any]) -> str:
         for name, mode in modes.items()
         for row in mode["silence"]
     ]
-    return table(head, rows)
+    return format_table(head, rows)
 
 
 def _times_table(modes: Mapping[str, Any]) -> str:
@@ -218,8 +218,8 @@ def _times_table(modes: Mapping[str, Any]) -> str:
         embedding = mode["query_embedding"]
         times = [each[p] for each in (mode, embedding) for p in ("p50_ms", "p99_ms")]
         rate = mode["turns"] / mode["ingest_s"]
-        rows.append([name, *map(_number, times), f"{rate:,.0f}"])
-    return table(head, rows)
+        rows.append([name, *map(_number_text, times), f"{rate:,.0f}"])
+    return format_table(head, rows)
 
 
 _PICTURES = (".png", ".svg")
@@ -265,16 +265,16 @@ command = cli.Commands()
     memory, and may have kind; a question has user_id, question, category and evidence,
     a list of ids, empty for an unanswerable question.""")
 def _run_eval(options: argparse.Namespace) -> int:
-    _check_outputs(options)
-    modes = runner.chosen_modes(options.modes)
+    _check_eval_outputs(options)
+    modes = runner.choose_eval_modes(options.modes)
     calibration = Calibration.shipped()
     if options.calibration is not None:
         calibration = Calibration.load(options.calibration)
     conversations = _read_conversations(options)
     mapped: dict[str, Any] = {}
     if options.fit_map is not None:
-        mapped["query_map"] = _fit_map(options.fit_map, conversations, modes)
-    results, fits = evaluate(
+        mapped["query_map"] = _fit_query_map(options.fit_map, conversations, modes)
+    results, fits = run_evaluation(
         conversations,
         modes,
         calibration,
@@ -287,26 +287,26 @@ def _run_eval(options: argparse.Namespace) -> int:
                 calibration = replace(calibration, words=weights)
             else:
                 calibration = calibration.with_model(model_id, weights)
-        _write_output(options.calibrate, calibration.save)
+        _write_eval_output(options.calibrate, calibration.save)
     document = {
         "dataset": options.dataset,
-        **_conversation_counts(conversations),
+        **_eval_conversation_counts(conversations),
         "top_k": runner.TOP_K,
         "modes": results,
         **mapped,
     }
     if options.plot is not None:
-        from vecall.evaluation.metrics import draw
+        from vecall.evaluation.metrics import draw_eval_plot
 
-        _write_output(options.plot, lambda path: draw(document, path))
+        _write_eval_output(options.plot, lambda path: draw_eval_plot(document, path))
     if options.json:
         print_json(document)
     else:
-        print(text(document))
+        print(eval_report_text(document))
     return 0
 
 
-def evaluate(
+def run_evaluation(
     conversations: Sequence[Conversation],
     modes: Sequence[Mode],
     calibration: Calibration,
@@ -324,10 +324,10 @@ def evaluate(
                     continue
                 own = _search_all(subject, mode, runner.own_questions(conversations))
                 figures = results[mode.name] = {
-                    **runner.recall_figures(runner.measured(own)),
+                    **runner.recall_figures(runner.evidence_figures(own)),
                     "tokens": mean([answer.tokens for answer in own]),
                     **runner.time_figures([answer.seconds for answer in own]),
-                    "turns": runner.turns_of(conversations),
+                    "turns": runner.count_dataset_turns(conversations),
                     "ingest_s": subject.ingest_s,
                     "model_id": subject.model_id,
                     "query_embedding": {"queries": len(subject.queries)}
@@ -338,11 +338,11 @@ def evaluate(
                 strange = _search_all(
                     subject, mode, runner.strangers(conversations), "strangers"
                 )
-                figures |= _confidence_figures(own, strange)
+                figures |= _eval_confidence_figures(own, strange)
                 if ablation:
                     figures["ablation"] = _ablation_rows(subject, mode, own)
                 if calibrate:
-                    weights, figures["fitted"] = runner.fitted(
+                    weights, figures["fitted"] = runner.fit_calibration(
                         own + strange,
                         vectors=embedder is not None,
                         messages=calibration.messages,
@@ -361,7 +361,7 @@ def _search_all(
     return subject.run(questions, mode, progress)
 
 
-def _confidence_figures(
+def _eval_confidence_figures(
     own: list[QuestionResult], strange: list[QuestionResult]
 ) -> dict[str, Any]:
     confidence, with_strangers = (
@@ -381,9 +381,9 @@ def _ablation_rows(
     subject: runner.SystemUnderTest, mode: Mode, own: Sequence[QuestionResult]
 ) -> list[dict[str, Any]]:
     """Search for every answerable question under every setting."""
-    rows = runner.settings(vectors=subject.model_id is not None)
+    rows = runner.ablation_settings(vectors=subject.model_id is not None)
     answerable = [(each.user, each.question) for each in own if each.question.evidence]
-    default = runner.measured(own)
+    default = runner.evidence_figures(own)
     total = (len(rows) - 1) * len(answerable)
     progress = Progress(f"{mode.name}: ablation", total)
     figures = []
@@ -392,20 +392,20 @@ def _ablation_rows(
         if setting is not runner.DEFAULT:
             other = mode._replace(ranking=setting.ranking)
             results = subject.run(answerable, other, progress, fully=False)
-            found = runner.measured(results)
+            found = runner.evidence_figures(results)
         figures.append(runner.ablation_figures(setting.name, found, default))
     return figures
 
 
-def _fit_map(
+def _fit_query_map(
     path: Path, conversations: Sequence[Conversation], modes: Sequence[Mode]
 ) -> dict[str, Any]:
     embedders = [mode.embedder for mode in modes if mode.embedder is not None]
     if not embedders:
         raise ConfigError("--fit-map: --modes names no embedder")
-    examples = runner.examples_of(conversations, embedders[0])
-    query_map, figures = runner.fitted_map(examples)
-    _write_output(path, query_map.save)
+    examples = runner.query_map_examples(conversations, embedders[0])
+    query_map, figures = runner.fit_and_measure_map(examples)
+    _write_eval_output(path, query_map.save)
     return {"model_id": embedders[0].model_id, **figures}
 
 
@@ -419,23 +419,23 @@ def _read_conversations(options: argparse.Namespace) -> list[Conversation]:
     if options.conversations is not None:
         conversations = datasets.chosen(conversations, options.conversations)
     if options.lenient:
-        conversations = list(map(datasets.with_other_half, conversations))
+        conversations = list(map(datasets.accept_both_halves, conversations))
     return conversations
 
 
-def _conversation_counts(conversations: Sequence[Conversation]) -> dict[str, Any]:
+def _eval_conversation_counts(conversations: Sequence[Conversation]) -> dict[str, Any]:
     questions = [q for conversation in conversations for q in conversation.questions]
     answerable = sum(bool(question.evidence) for question in questions)
     return {
         "conversations": len(conversations),
-        "turns": runner.turns_of(conversations),
+        "turns": runner.count_dataset_turns(conversations),
         "questions": answerable,
         "unanswerable": len(questions) - answerable,
         "strangers": len(runner.strangers(conversations)),
     }
 
 
-def _check_outputs(options: argparse.Namespace) -> None:
+def _check_eval_outputs(options: argparse.Namespace) -> None:
     """Check the output paths before the evaluation runs for minutes."""
     for name in ("calibrate", "fit-map", "plot"):
         path = getattr(options, name.replace("-", "_"))
@@ -449,7 +449,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
         raise ImportError('--plot needs matplotlib: pip install "vecall[plot]"')
 
 
-def _write_output(path: Path, write: Any) -> None:
+def _write_eval_output(path: Path, write: Any) -> None:
     try:
         write(path)
     except OSError as error:

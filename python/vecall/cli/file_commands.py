@@ -23,7 +23,7 @@ from vecall.errors import ConfigError, VecallError
 from vecall.importing import import_job as imports
 from vecall.importing.documents import EXPORTS, NOT_HELD, export_file
 from vecall.importing.sources import Source, Tally
-from vecall.index.partition_cache import examine_storage, require_whole
+from vecall.index.partition_cache import examine_storage, require_undamaged_copy
 from vecall.service.memory_service import MemoryService
 from vecall.types import Imported
 from vecall.validation import is_database_url
@@ -75,28 +75,28 @@ def _run_doctor(options: argparse.Namespace) -> int:
         return ui.print_findings(options, [], examine_agents(options.agents, uri))
     if is_database_url(options.path):
         if changes:
-            cli.refuse_database(
+            cli.refuse_database_url(
                 options.path,
                 "--fix, --recover and --reset-clock are for files; restore a backup",
             )
         options.url = options.path
-        return _run_database_doctor(options)
+        return _run_pg_doctor(options)
     path = Path(options.path)
     cli.require_file(options.path)
     done: list[str] = []
     if options.recover is not None:
-        with ui.naming(options.recover):
-            done = recovered(store.recover(path, options.recover), options.recover)
+        with ui.naming_path_in_errors(options.recover):
+            done = recovered(store.recover_file(path, options.recover), options.recover)
     elif options.fix:
-        with ui.naming(path):
-            done = store.repair(path)
+        with ui.naming_path_in_errors(path):
+            done = store.repair_file(path)
     if options.reset_clock:
-        with ui.naming(path):
-            done += store.reset_clock(path)
+        with ui.naming_path_in_errors(path):
+            done += store.reset_expiry_clock(path)
     return ui.print_findings(options, done, examine_storage(path))
 
 
-def _megabytes(paths: Iterable[Path]) -> int:
+def _file_megabytes(paths: Iterable[Path]) -> int:
     with suppress(OSError):  # it is not there yet, or any more
         return sum(each.stat().st_size for each in paths) // 1_000_000
     return 0
@@ -114,33 +114,33 @@ _OR_IN_TIME = "or by point-in-time recovery"
     --keep N int  keep the newest N backups in the folder
     @file @json""")
 def _run_backup(options: argparse.Namespace) -> int:
-    cli.refuse_database(options.path, f"back it up by pg_dump, {_OR_IN_TIME}")
+    cli.refuse_database_url(options.path, f"back it up by pg_dump, {_OR_IN_TIME}")
     file, target, removed = Path(options.path), Path(options.target), 0
     folder = target.parent if options.keep is None else target
     # What a backup writes to.
     parts = "*.part" if options.keep else f"{glob.escape(target.name)}.*.part"
-    total = _megabytes([file])
+    total = _file_megabytes([file])
     told = f"{target} is complete or not there; delete {folder / parts}"
     with (
         cli.open_without_embedder(options.path) as memory,
-        ui.naming(options.target),
+        ui.naming_path_in_errors(options.target),
         ui.Progress("MB copied:", after=told).watching(
-            lambda: _megabytes(folder.glob(parts)), total
+            lambda: _file_megabytes(folder.glob(parts)), total
         ),
     ):
         backup = memory.sync.admin.backup
         if options.keep is None:
             backup(target)
         else:
-            cli.make_folder(target, "target")
+            cli.make_private_folder(target, "target")
             target, removed = store.keep_backups(
-                file, target, options.keep, backup, require_whole
+                file, target, options.keep, backup, require_undamaged_copy
             )
     facts = {"bytes": target.stat().st_size, "file": str(target), "removed": removed}
     line = f"{facts['bytes']:,} bytes in {target}"
     if removed:
         line += f"; {ui.counted(removed, 'older backup')} deleted"
-    return ui.tell(options, facts, line)
+    return ui.print_facts(options, facts, line)
 
 
 @command("""restore-backup: put a backup in the place of a file
@@ -154,18 +154,18 @@ def _run_backup(options: argparse.Namespace) -> int:
     @json""")
 def _run_restore_backup(options: argparse.Namespace) -> int:
     for path in (options.backup, options.target):
-        cli.refuse_database(path, f"restore it by pg_restore, {_OR_IN_TIME}")
+        cli.refuse_database_url(path, f"restore it by pg_restore, {_OR_IN_TIME}")
     backup, target = Path(options.backup), Path(options.target)
     cli.require_file(options.backup)
-    with ui.naming(backup):  # the target is named in the message
+    with ui.naming_path_in_errors(backup):  # the target is named in the message
         aside = store.restore_backup(
-            backup, target, require_whole, replacing=options.replace
+            backup, target, require_undamaged_copy, replacing=options.replace
         )
     line = f"{backup} is now {target}"
     if aside is not None:
         line += f"; the file before is {aside}"
     facts = {"file": str(target), "before": None if aside is None else str(aside)}
-    return ui.tell(options, facts, line)
+    return ui.print_facts(options, facts, line)
 
 
 @command(f"""export: write memories to a file that `vecall import` reads
@@ -189,12 +189,12 @@ def _run_export(options: argparse.Namespace) -> int:
     with cli.open_without_embedder(options.path) as memory:
         app, user = options.app, options.user
         if (app, user) != (None, None):
-            app = cli.app_of(memory, app)
-            user = user if user is None else cli.user_of(memory, app, user)
+            app = cli.choose_app(memory, app)
+            user = user if user is None else cli.choose_user(memory, app, user)
         told = ui.Progress("MB exported:", after=f"{options.target} is not complete")
         target = Path(options.target)
-        written = partial(_megabytes, [target])
-        with ui.naming(options.target), told.watching(written):
+        written = partial(_file_megabytes, [target])
+        with ui.naming_path_in_errors(options.target), told.watching(written):
             only = {"app_name": app, "user_id": user}
             if is_lines:
                 out = sys.stdout if to_output else options.target
@@ -209,7 +209,7 @@ def _run_export(options: argparse.Namespace) -> int:
         return 0
     without = {} if is_lines else {"without": NOT_HELD}
     line = f"{memories} in {options.target}" + f", without {NOT_HELD}" * bool(without)
-    return ui.tell(options, {"memories": count, **without}, line)
+    return ui.print_facts(options, {"memories": count, **without}, line)
 
 
 @command("""reembed: move a file to another embedding model
@@ -230,7 +230,7 @@ def _run_reembed(options: argparse.Namespace) -> int:
     there = ui.counted(embedded, "memory has", "memories have")
     summary = f"{made} embedded; {there} vectors of {ui.one_line(model)}"
     facts = {"memories": count, "embedded": embedded, "model": model}
-    return ui.tell(options, facts, summary)
+    return ui.print_facts(options, facts, summary)
 
 
 @command("""purge: rewrite a file so that nothing deleted is left in it
@@ -238,14 +238,14 @@ def _run_reembed(options: argparse.Namespace) -> int:
     @path @json""")
 def _run_purge(options: argparse.Namespace) -> int:
     told = ui.Progress("MB rewritten:", after="nothing is lost; purge again")
-    total = _megabytes([Path(options.path)])  # all of it passes through the WAL
-    written = partial(_megabytes, [Path(f"{options.path}-wal")])
+    total = _file_megabytes([Path(options.path)])  # all of it passes through the WAL
+    written = partial(_file_megabytes, [Path(f"{options.path}-wal")])
     with (
         cli.open_without_embedder(options.path) as memory,
         told.watching(written, total),
     ):
         freed = memory.sync.admin.purge()
-    return ui.tell(
+    return ui.print_facts(
         options, {"bytes_freed": freed}, f"{ui.counted(freed, 'byte')} freed"
     )
 
@@ -278,7 +278,7 @@ def _run_copy(options: argparse.Namespace) -> int:
         done = report.users + report.unchanged + report.different + report.hidden
         progress.at(done, total, done)
 
-    with ui.naming(cli.shown_path(options.source)), progress:
+    with ui.naming_path_in_errors(cli.shown_path(options.source)), progress:
         total = 0
         if not (is_database_url(options.source) or options.app or options.user):
             total = int(store.file_facts(Path(options.source)).get("users", 0))
@@ -340,11 +340,11 @@ def _print_copy_report(options: argparse.Namespace, report: store.CopyReport) ->
       administrator
     url URL  postgresql://user@host/database
     @json""")
-def _run_init(options: argparse.Namespace) -> int:
-    where = store.public_url(options.url)
-    with ui.naming(where):
+def _run_pg_init(options: argparse.Namespace) -> int:
+    where = store.url_without_secrets(options.url)
+    with ui.naming_path_in_errors(where):
         store.initialize_database(options.url, login=options.login)
-    return ui.tell(options, {"url": where}, f"{where} is ready")
+    return ui.print_facts(options, {"url": where}, f"{where} is ready")
 
 
 @command("""pg migrate: bring the schema to the number of this version
@@ -354,12 +354,12 @@ def _run_init(options: argparse.Namespace) -> int:
 
     url URL  postgresql://user@host/database
     @json""")
-def _run_migrate(options: argparse.Namespace) -> int:
-    where = store.public_url(options.url)
-    with ui.naming(where):
+def _run_pg_migrate(options: argparse.Namespace) -> int:
+    where = store.url_without_secrets(options.url)
+    with ui.naming_path_in_errors(where):
         before, now = store.migrate_database(options.url)
     done = "is at" if before == now else f"went from schema {before} to"
-    return ui.tell(
+    return ui.print_facts(
         options, {"before": before, "now": now}, f"{where} {done} schema {now}"
     )
 
@@ -371,8 +371,8 @@ def _run_migrate(options: argparse.Namespace) -> int:
 
     url URL  postgresql://user@host/database
     @json""")
-def _run_database_doctor(options: argparse.Namespace) -> int:
-    with ui.naming(store.public_url(options.url)):
+def _run_pg_doctor(options: argparse.Namespace) -> int:
+    with ui.naming_path_in_errors(store.url_without_secrets(options.url)):
         findings = examine_storage(options.url)
     return ui.print_findings(options, [], findings)
 
@@ -437,7 +437,7 @@ def _open_sources(
     options: argparse.Namespace, tally: Tally
 ) -> Iterator[Iterator[Source]]:
     """Open the input; create no database."""
-    columns = imports.checked_columns(options.map)
+    columns = imports.parse_import_columns(options.map)
     more: Any = {"tally": tally, "columns": columns, "session": options.session}
     if options.file == "-":
         yield iter([Source("standard input", sys.stdin.buffer, document="-", **more)])
@@ -446,8 +446,8 @@ def _open_sources(
     if not path.exists():
         raise ConfigError(f"{options.file}: there is no such file")
     if not is_database_url(options.path) and path.is_file():
-        with ui.naming(options.file):
-            store.require_unrelated(path, Path(options.path))
+        with ui.naming_path_in_errors(options.file):
+            store.require_unrelated_file(path, Path(options.path))
     with closing(imports.sources(path, options.file, options.format, **more)) as found:
         yield found
 
@@ -461,7 +461,7 @@ def _import_export(options: argparse.Namespace, source: Source) -> int:
             cli.open_service(
                 options.path, options.embedder, options.on_write
             ) as memory,
-            ui.naming(source.name),
+            ui.naming_path_in_errors(source.name),
         ):
             count = memory.sync.admin.import_jsonl(
                 lines,
@@ -531,9 +531,9 @@ def _import_records(
     if error is None:
         return 0
     if isinstance(error, KeyboardInterrupt):
-        ui.note("interrupted; import again to go on")
+        ui.print_note("interrupted; import again to go on")
         return 130
-    ui.note(
+    ui.print_note(
         f"{error}\n{ui.counted(report.new, 'memory')} imported; "
         "correct it and import again, nothing will be there twice."
     )
@@ -542,10 +542,10 @@ def _import_records(
 
 def _print_report(options: argparse.Namespace, report: imports.ImportReport) -> None:
     if options.json:
-        ui.print_json(_report_facts(report))
+        ui.print_json(_import_report_facts(report))
         return
     if options.dry_run:
-        _print_kinds(report)
+        _print_import_kinds(report)
     else:
         rate = report.memories / report.seconds if report.seconds else 0.0
         summary = f"{ui.counted(report.new, 'new memory')}, "
@@ -566,13 +566,13 @@ def _print_report(options: argparse.Namespace, report: imports.ImportReport) -> 
         print(f"invalid: {ui.one_line(example)}")
 
 
-def _print_kinds(report: imports.ImportReport) -> None:
+def _print_import_kinds(report: imports.ImportReport) -> None:
     formats = ", ".join(report.formats)
     rows = [[kind, *_found_cells(each)] for kind, each in sorted(report.kinds.items())]
     for reason, count in sorted(report.left_out.items()):
         rows.append([f"left out: {reason.replace('_', ' ')}", f"{count:,}", "", ""])
     print(f"{formats}: nothing is written")
-    print(ui.table(["kind", "count", "first", "last"], rows))
+    print(ui.format_table(["kind", "count", "first", "last"], rows))
     for kind, each in sorted(report.kinds.items()):
         names = ", ".join(ui.one_line(name) for name, _ in each.fields.most_common(40))
         print(f"fields of each {kind}: {names}")
@@ -586,7 +586,7 @@ def _found_cells(found: imports.Found) -> list[str]:
     return [f"{found.count:,}", *times]
 
 
-def _report_facts(report: imports.ImportReport) -> dict[str, Any]:
+def _import_report_facts(report: imports.ImportReport) -> dict[str, Any]:
     names = "formats memories new known items left_out records seconds".split()
     facts = {name: getattr(report, name) for name in names}
     facts["fields_left_out"] = report.fields

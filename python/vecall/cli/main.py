@@ -60,7 +60,7 @@ EXAMPLES = {
 """What is shown as an example of each command, in the order of the help."""
 
 
-def parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     # Here, since a hook does not need them and must start fast.
     from vecall.cli import eval_command as evaluate
@@ -84,16 +84,16 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     table = {name: each for made in modules for name, each in made.command.items()}
     add_commands(commands, table, EXAMPLES)
-    _add_examples(top)
+    _add_command_examples(top)
     return top
 
 
-def _add_examples(command: argparse.ArgumentParser) -> None:
+def _add_command_examples(command: argparse.ArgumentParser) -> None:
     """Show an example of each command at the end of its help."""
     for action in command._actions:
         if isinstance(action, argparse._SubParsersAction):
             for each in set(action.choices.values()):  # also by their aliases
-                _add_examples(each)
+                _add_command_examples(each)
     name = command.prog.partition(" ")[2]
     shown = f"example: {command.prog} {EXAMPLES.get(name, 'ls')}"
     command.epilog = "\n\n".join(filter(None, [shown, command.epilog]))
@@ -116,11 +116,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     prepare_terminal()
     with ui.clean_output():
-        options = parser().parse_args(given)
+        options = command_parser().parse_args(given)
         if arguments is None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             if options.command not in _SERVERS:
-                signal.signal(signal.SIGINT, _interrupt)
+                signal.signal(signal.SIGINT, _interrupt_command)
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             warnings.simplefilter("default", UserWarning)  # a note, never an error
@@ -133,7 +133,7 @@ def _tell_interrupt(interrupt: KeyboardInterrupt) -> None:
     print(": ".join(["\nvecall: interrupted", *told]), file=sys.stderr, flush=True)
 
 
-def _interrupt(*_: object) -> None:
+def _interrupt_command(*_: object) -> None:
     """Raise KeyboardInterrupt; end the process if it still runs some seconds later."""
     interrupt = KeyboardInterrupt()
 
@@ -175,7 +175,7 @@ def _run_command(options: argparse.Namespace) -> int:
         sys.stderr.close()
         return 1
     except (VecallError, ImportError, OSError) as error:
-        ui.report(error, debug=options.debug)
+        ui.print_error(error, debug=options.debug)
         if type(error) is OSError:  # standard output may be on a full disk
             with suppress(OSError):
                 sys.stdout.close()

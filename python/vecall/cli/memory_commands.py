@@ -51,15 +51,15 @@ def _run_ls(options: argparse.Namespace) -> int:
     page = {"prefix": options.prefix, "after": options.after, "limit": options.limit}
     is_plain = not (options.memories or options.archived or options.held)
     with cli.open_without_embedder(options.path, read_only=True) as memory:
-        names, admin = _complete_names(memory, options), memory.sync.admin
+        names, admin = _with_known_names(memory, options), memory.sync.admin
         if not names and is_plain:
             ui.print_listing(options, apps=admin.list_apps(**page))
             return 0
-        app = cli.app_of(memory, names[0] if names else None)
+        app = cli.choose_app(memory, names[0] if names else None)
         if len(names) < 2 and is_plain:
             ui.print_listing(options, users=admin.list_users(app_name=app, **page))
             return 0
-        name = cli.user_of(memory, app, names[1] if names[1:] else None, [app])
+        name = cli.choose_user(memory, app, names[1] if names[1:] else None, [app])
         rights = Rights(review=options.held)
         user = memory.restricted(rights).sync.user(app, name)
         if is_plain and len(names) < 3:
@@ -68,7 +68,7 @@ def _run_ls(options: argparse.Namespace) -> int:
             ui.print_listing(options, sessions=sessions, memories=facts)
             return 0
         state: State = "archived" if options.archived else "live"
-        session = cli.session_of(user, names[2], [app, name]) if names[2:] else None
+        session = cli.choose_session(user, names[2], [app, name]) if names[2:] else None
         prefix = options.prefix or None  # of the sessions
         memories = user.list(
             state="quarantined" if options.held else state,
@@ -80,7 +80,7 @@ def _run_ls(options: argparse.Namespace) -> int:
     return 0
 
 
-def _complete_names(memory: MemoryService, options: argparse.Namespace) -> list[str]:
+def _with_known_names(memory: MemoryService, options: argparse.Namespace) -> list[str]:
     """Return the given names, with those in front that there is only one of."""
     given = (options.app, options.user, options.session)
     names = [name for name in given if name is not None]
@@ -93,8 +93,8 @@ def _complete_names(memory: MemoryService, options: argparse.Namespace) -> list[
         if len(users) == 1 and names[1] != users[0].user_id:
             names.insert(1, users[0].user_id)
     if len(names) > len(given):
-        cli.app_of(memory, options.app)  # says that it is unknown
-        cli.user_of(memory, names[0], options.user)
+        cli.choose_app(memory, options.app)  # says that it is unknown
+        cli.choose_user(memory, names[0], options.user)
     return names
 
 
@@ -138,13 +138,13 @@ def _run_show(options: argparse.Namespace) -> int:
     indent = " " * (max(map(len, known)) + 2)
     for name, value in known.items():
         is_time = name.endswith("_at") or name in ("timestamp", "valid_until")
-        told = ui.moment(value) if is_time else value
+        told = ui.format_time(value) if is_time else value
         first = ui.dim(f"{name.replace('_', ' '):{len(indent)}}")
         if name in ("id", "by"):  # never broken, so that it can be copied
             print(first + ui.one_line(told))
             continue
         for line in ui.shown(str(told)).splitlines():
-            print(ui.wrapped(line, indent, first))
+            print(ui.wrap_for_terminal(line, indent, first))
             first = indent
     return 0
 
@@ -170,19 +170,19 @@ def _run_history(options: argparse.Namespace) -> int:
     --session SESSION  its session
     --ttl TTL  its lifetime: seconds, or 12h or 30d""")
 def _run_add(options: argparse.Namespace) -> int:
-    text = _given_text(options)
-    given = {**_given_fields(options), "session_id": options.session}
+    text = _text_to_add(options)
+    given = {**_fields_to_add(options), "session_id": options.session}
     with cli.open_user(options, is_new=True) as user:
         id_ = user.add({"content": text, **given}, ttl=options.ttl).id
-    return ui.tell(options, {"id": id_}, f"remembered as {ui.one_line(id_)}")
+    return ui.print_facts(options, {"id": id_}, f"remembered as {ui.one_line(id_)}")
 
 
-def _given_text(options: argparse.Namespace) -> str:
+def _text_to_add(options: argparse.Namespace) -> str:
     typed: str = options.text
     return sys.stdin.read() if typed == "-" else typed
 
 
-def _given_fields(options: argparse.Namespace) -> dict[str, Any]:
+def _fields_to_add(options: argparse.Namespace) -> dict[str, Any]:
     fields = ("author", "kind", "source", "importance")
     given = {name: getattr(options, name) for name in fields}
     given["custom_metadata"] = cli.parse_metadata(options.metadata)
@@ -197,7 +197,7 @@ def _given_fields(options: argparse.Namespace) -> dict[str, Any]:
     text ?  the new text""")
 def _run_edit(options: argparse.Namespace) -> int:
     """Correct a memory, if nobody changed it meanwhile."""
-    changes = _given_fields(options)
+    changes = _fields_to_add(options)
     with cli.open_user(options) as user:
         memory = user.get(options.id)
         text = options.text
@@ -214,7 +214,7 @@ def _run_edit(options: argparse.Namespace) -> int:
             memory = user.update(options.id, if_version=memory.version, **changes)
     undo = f"; vecall history {ui.one_line(memory.id)} has the former text"
     told = "corrected" + undo * ("content" in changes) if changes else "nothing changed"
-    return ui.tell(options, {"id": memory.id, "changed": sorted(changes)}, told)
+    return ui.print_facts(options, {"id": memory.id, "changed": sorted(changes)}, told)
 
 
 def _edit_in_editor(text: str) -> str:
@@ -252,15 +252,15 @@ def _run_rm(options: argparse.Namespace) -> int:
                 raise ConfigError(msg)
         count = ui.counted(len(ids), "memory")
         if options.forever:
-            if not ui.confirmed(options, f"Delete {count}? This cannot be undone."):
-                return ui.tell(options, {"deleted": 0}, "nothing was deleted")
+            if not ui.is_confirmed(options, f"Delete {count}? This cannot be undone."):
+                return ui.print_facts(options, {"deleted": 0}, "nothing was deleted")
             user.delete_many(ids)
-            return ui.tell(options, {"deleted": len(ids)}, f"{count} deleted")
+            return ui.print_facts(options, {"deleted": len(ids)}, f"{count} deleted")
         for id_ in ids:
             user.archive(id_)
     told = f"{count} archived; undo it by vecall restore "
     told += " ".join(map(ui.one_line, ids))
-    return ui.tell(options, {"archived": len(ids)}, told)
+    return ui.print_facts(options, {"archived": len(ids)}, told)
 
 
 @command("""restore: make archived memories live again
@@ -273,7 +273,7 @@ def _run_restore(options: argparse.Namespace) -> int:
         bring = user.release if options.held else user.restore
         ids = [id_ for each in options.id for id_ in bring(each)]
     count = ui.counted(len(ids), "memory is", "memories are")
-    return ui.tell(options, {"restored": ids}, f"{count} live again")
+    return ui.print_facts(options, {"restored": ids}, f"{count} live again")
 
 
 @command("""forget: search for memories and delete them
@@ -286,19 +286,19 @@ def _run_restore(options: argparse.Namespace) -> int:
     @embedder""")
 def _run_forget(options: argparse.Namespace) -> int:
     with cli.open_user(options) as user:
-        proposal = user.propose_forget(_given_text(options))
+        proposal = user.propose_forget(_text_to_add(options))
         found = proposal.memories
         if not options.json:
             print("\n".join(map(ui.show_memory, found)) or "no memory matches")
         deleted = 0
         if found and (options.yes or not options.json):
             count = ui.counted(len(found), "memory")
-            if ui.confirmed(options, f"Delete {count} for ever?"):
+            if ui.is_confirmed(options, f"Delete {count} for ever?"):
                 deleted = user.confirm_forget(proposal.token)
     proposed = [asdict(memory) for memory in found]
     told = f"{ui.counted(deleted, 'memory')} deleted" if deleted else ""
     facts = {"proposed": proposed, "deleted": deleted}
-    return ui.tell(options, facts, told or "nothing was deleted")
+    return ui.print_facts(options, facts, told or "nothing was deleted")
 
 
 # `vecall consolidate`: merges duplicate memories and summarizes old ones.
@@ -328,8 +328,8 @@ def _run_consolidate(options: argparse.Namespace) -> int:
     with cli.open_service(
         options.path, options.embedder, read_only=only_shown
     ) as memory:
-        app = cli.app_of(memory, options.app)
-        user = cli.user_of(memory, app, options.user)
+        app = cli.choose_app(memory, options.app)
+        user = cli.choose_user(memory, app, options.user)
         consolidate = partial(
             memory.sync.consolidate,
             app_name=app,
@@ -354,9 +354,9 @@ def _run_consolidate(options: argparse.Namespace) -> int:
                 if group.similarity is not None:
                     how = f"cosine {group.similarity:.3f} or more"
                 kept, *merged = owner.get_many([group.kept, *group.merged])
-                print(f"{_short_line(kept)}  {ui.dim(how)}")
+                print(f"{_memory_line(kept)}  {ui.dim(how)}")
                 for each in merged:
-                    print(f"  = {_short_line(each)}")
+                    print(f"  = {_memory_line(each)}")
     verb = "" if options.yes else "would be "
     made = f" into {len(done.summaries)} summaries" if options.yes else ""
     print(f"{done.merged} {verb}merged, {done.folded} {verb}summed up{made}")
@@ -379,7 +379,7 @@ class _CountingSummarizer:
         return self._provider.get_summaries(session)
 
 
-def _short_line(memory: MemoryEntry | None) -> str:
+def _memory_line(memory: MemoryEntry | None) -> str:
     text = "" if memory is None else ui.one_line(memory.text)
     return text if len(text) <= 80 else f"{text[:79]}…"
 
@@ -437,7 +437,7 @@ def _run_erase(options: argparse.Namespace) -> int:
     cli.require_file(options.path)
     path, user = cli.shown_path(options.path), options.user
     place = options.path if is_database else Path(options.path)
-    with ui.naming(path):
+    with ui.naming_path_in_errors(path):
         found, hidden, parts = names_of(place, user, options.app)
         apps = [app for app in found if options.app in (None, app)]
         if not (apps or hidden):
@@ -447,7 +447,7 @@ def _run_erase(options: argparse.Namespace) -> int:
         where += [HIDDEN] * len(hidden)
         named = ", ".join(map(ui.one_line, where))
         question = f"Erase {ui.one_line(user)} in {named}? This cannot be undone."
-        if not ui.confirmed(options, question):
+        if not ui.is_confirmed(options, question):
             raise ConfigError("nothing was erased")
         if hidden:
             forget_hidden(place, hidden)
@@ -496,4 +496,4 @@ def _print_erase_report(
         lines.append("the file no longer has the name")
     if is_database:
         lines += ["what this command cannot reach:", *(f"  {e}" for e in NOT_REACHED)]
-    ui.tell(options, facts, *lines)
+    ui.print_facts(options, facts, *lines)

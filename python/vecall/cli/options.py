@@ -19,19 +19,19 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.console import naming, one_line
-from vecall.coding_agents.options import APP, DEFAULT, USER, default_path, prepared
+from vecall.cli.console import naming_path_in_errors, one_line
+from vecall.coding_agents.options import APP, DEFAULT, USER, default_path, prepared_path
 from vecall.embedders.base import is_async
 from vecall.embedders.resolve import AUTO, NAMES, EmbedderLike, resolve
 from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
 from vecall.filters.rights import TRUST_TIERS, Rights
 from vecall.hooks import WriteHook
-from vecall.index.embedding import model_of
+from vecall.index.embedding import model_of_embedder
 from vecall.operations.options import WritePolicy
 from vecall.service._user_sync import SyncUserMemory
 from vecall.service.memory_service import MemoryService
-from vecall.store import public_url
-from vecall.system import is_own, rights_of_others
+from vecall.store import url_without_secrets
+from vecall.system import is_file_of_user, rights_of_others
 from vecall.validation import is_database_url
 
 
@@ -130,16 +130,16 @@ class Commands(dict[str, _Declared]):
         """Return a decorator of what a command runs; `also` adds arguments first."""
 
         def add(run: _Run) -> _Run:
-            self._declare(text, run, also)
+            self._declare_command(text, run, also)
             return run
 
         return add
 
     def add_group(self, text: str) -> None:
         """Add a group of commands, whose names begin with that of the group."""
-        self._declare(text, None, None)
+        self._declare_command(text, None, None)
 
-    def _declare(self, text: str, run: _Run | None, also: _Also | None) -> None:
+    def _declare_command(self, text: str, run: _Run | None, also: _Also | None) -> None:
         shown = cleandoc(text)
         self[re.split("[,:]", shown, maxsplit=1)[0]] = (shown, run, also)
 
@@ -298,27 +298,27 @@ _NAMES_READ = 1_000  # for the nearest ones
 _NAMES_SHOWN = 10
 
 
-def app_of(memory: MemoryService, given: str | None) -> str:
+def choose_app(memory: MemoryService, given: str | None) -> str:
     """Return an app of the file: the given one, or the only one; or raise an error."""
     listed = memory.sync.admin.list_apps
-    return _known_name("app", given, listed, attrgetter("app_name"))
+    return _choose_known_name("app", given, listed, attrgetter("app_name"))
 
 
-def user_of(
+def choose_user(
     memory: MemoryService, app: str, given: str | None, also: Iterable[str] = ()
 ) -> str:
-    """Return a user of an app as `app_of`; `also` are names that may be meant."""
+    """Return a user of an app as `choose_app`; `also` are names that may be meant."""
     listed = partial(memory.sync.admin.list_users, app_name=app)
-    return _known_name("user", given, listed, attrgetter("user_id"), also)
+    return _choose_known_name("user", given, listed, attrgetter("user_id"), also)
 
 
-def session_of(user: SyncUserMemory, given: str, also: Iterable[str]) -> str:
-    """Return a session of a user, as `user_of` returns a user."""
+def choose_session(user: SyncUserMemory, given: str, also: Iterable[str]) -> str:
+    """Return a session of a user, as `choose_user` returns a user."""
     named = attrgetter("session_id")
-    return _known_name("session", given, user.list_sessions, named, also)
+    return _choose_known_name("session", given, user.list_sessions, named, also)
 
 
-def _known_name(
+def _choose_known_name(
     what: str,
     given: str | None,
     listed: Callable[..., Iterable[Any]],
@@ -375,16 +375,16 @@ def open_user(
         if is_new and not memory.sync.admin.list_apps(limit=1):
             app, user = app or APP, user or USER
         if not is_new or app is None:
-            app = app_of(memory, app)
+            app = choose_app(memory, app)
         if not is_new or user is None:
-            user = user_of(memory, app, user)
+            user = choose_user(memory, app, user)
         rights = Rights(review=getattr(options, "held", False))
         yield memory.restricted(rights).sync.user(app, user)
 
 
 def shown_path(path: str) -> str:
     """Return a path for messages: a URL without user, password and options."""
-    return public_url(path) if is_database_url(path) else path
+    return url_without_secrets(path) if is_database_url(path) else path
 
 
 def require_file(path: str) -> None:
@@ -397,7 +397,7 @@ def require_file(path: str) -> None:
         raise ConfigError(msg)
 
 
-def make_folder(folder: Path, option: str) -> None:
+def make_private_folder(folder: Path, option: str) -> None:
     """Make a folder for this user alone; raise ConfigError if others may write."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -405,12 +405,12 @@ def make_folder(folder: Path, option: str) -> None:
         msg = f"{option}: the folder cannot be made: {error.strerror}"
         raise ConfigError(msg) from error
     about = folder.stat()
-    if not is_own(about) or rights_of_others(about) & 0o022:
+    if not is_file_of_user(about) or rights_of_others(about) & 0o022:
         msg = f"{option}: the folder must be yours, and only you may write in it"
         raise ConfigError(msg)
 
 
-def refuse_database(path: str, means: str) -> None:
+def refuse_database_url(path: str, means: str) -> None:
     """Raise ConfigError for the URL of a database; `means` says what to use."""
     if is_database_url(path):
         raise ConfigError(f"{shown_path(path)}: is a database; {means}")
@@ -430,11 +430,11 @@ def open_service(
     if given not in (None, AUTO) and is_new:
         given = resolve(given)
         if given is not None:
-            model_of(given)  # if the embedder fails, create no file
+            model_of_embedder(given)  # if the embedder fails, create no file
     with (
-        naming(shown_path(path)),
+        naming_path_in_errors(shown_path(path)),
         MemoryService(
-            path if read_only else prepared(path),
+            path if read_only else prepared_path(path),
             embedder=given,
             read_only=read_only,
             writes=WritePolicy(on_write=on_write),

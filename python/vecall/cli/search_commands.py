@@ -123,9 +123,9 @@ def _run_why(options: argparse.Namespace) -> int:
         facts = [f"rank {told.rank:,} of {ui.counted(told.candidates, 'candidate')}"]
     if told.margin is not None:
         facts.append(f"margin {told.margin:+.3g}")
-    print(ui.bold(ui.wrapped(outcome)))
+    print(ui.bold(ui.wrap_for_terminal(outcome)))
     if any(facts):
-        print(ui.wrapped(", ".join(filter(None, facts))))
+        print(ui.wrap_for_terminal(", ".join(filter(None, facts))))
     print(ui.show_memory(told.memory))
     if told.last is not None and told.last.id != told.memory.id:
         print(f"in the last place of the result:\n{ui.show_memory(told.last)}")
@@ -160,7 +160,7 @@ def run_overview(options: argparse.Namespace) -> int:
     size = facts.get("file_bytes", 0) + facts.get("wal_bytes", 0)
     means = "words" if facts["words_only"] else f"words and {facts['model']}"
     by = f"{size / 1e6:,.1f} MB, " * bool(size) + f"searched by {means}"
-    print(ui.wrapped(f"{memories} of {users}, {by}"))
+    print(ui.wrap_for_terminal(f"{memories} of {users}, {by}"))
     print(_GO_ON)
     return 0
 
@@ -170,9 +170,9 @@ def _storage_facts(path: str) -> dict[str, Any]:
     if is_database_url(path):
         facts = _database_facts(path)
     else:
-        with ui.naming(path):
+        with ui.naming_path_in_errors(path):
             facts = file_facts(Path(path))
-    return {**facts, "words_only": _words_only(facts)}
+    return {**facts, "words_only": _words_only_reason(facts)}
 
 
 @command("stats: what a file holds\n\n@path @json")
@@ -188,7 +188,7 @@ def _run_stats(options: argparse.Namespace) -> int:
     return 0
 
 
-def _words_only(facts: dict[str, Any]) -> str | None:
+def _words_only_reason(facts: dict[str, Any]) -> str | None:
     """Return why searches use words alone; None if all memories have vectors."""
     if facts.get("embedded", 0) >= facts.get("memories", 0):
         return None
@@ -236,19 +236,19 @@ def _run_demo(options: argparse.Namespace) -> int:
     if options.embedder == AUTO:
         options.embedder = "local" if has_local() else "none"
     if options.write_then_hang:
-        return _write_then_hang(options)
+        return _run_demo_writer(options)
     check_top_k(options.top_k, Limits())
     if options.path is not None:
-        cli.refuse_database(options.path, "the demo creates a new file")
+        cli.refuse_database_url(options.path, "the demo creates a new file")
         if Path(options.path).exists():
             msg = f"{options.path}: exists already; the demo creates a new file"
             raise ConfigError(msg)
-        return _run_both_halves(options, options.path)
+        return _run_demo_halves(options, options.path)
     with tempfile.TemporaryDirectory(prefix="vecall-demo-") as folder:
-        return _run_both_halves(options, str(Path(folder) / "memory.db"))
+        return _run_demo_halves(options, str(Path(folder) / "memory.db"))
 
 
-def _write_then_hang(options: argparse.Namespace) -> int:
+def _run_demo_writer(options: argparse.Namespace) -> int:
     """Store everything, report it on one line, and wait to be killed."""
     data = load_conversations()
     begin = time.perf_counter()
@@ -267,14 +267,14 @@ def _write_then_hang(options: argparse.Namespace) -> int:
     return 0
 
 
-def _run_both_halves(options: argparse.Namespace, path: str) -> int:
+def _run_demo_halves(options: argparse.Namespace, path: str) -> int:
     data = load_conversations()
     users = sorted({session["user_id"] for session in data["sessions"]})
     words = options.embedder == "none"
     mode = "words alone" if words else f"words + {options.embedder}"
     say = (lambda *_: None) if options.json else print
     say(ui.bold("1. Four people talk to their assistants, for more than a year"))
-    written = _write_and_kill(options, path)
+    written = _kill_demo_writer(options, path)
     say(
         f"   {written['turns']} turns of {written['sessions']} sessions "
         f"({', '.join(users)}) stored in {written['seconds']:.2f} s, by {mode}."
@@ -287,19 +287,19 @@ def _run_both_halves(options: argparse.Namespace, path: str) -> int:
         say(f"{opens}   {stored} memories are there\n")
         people = {name: memory.sync.user(data["app_name"], name) for name in users}
         asked = [(people[name], question) for name, question in _QUESTIONS]
-        answers = [_ask_and_print(*each, options) for each in asked]
-        isolation = _show_isolation(people, options)
+        answers = [_print_demo_answer(*each, options) for each in asked]
+        isolation = _show_demo_isolation(people, options)
         if options.json:
             report = {"written": written, "stored": stored, "answers": answers}
             ui.print_json({**report, "isolation": isolation})
         elif options.interactive:
-            _ask_typed_questions(people, options)
+            _answer_typed_questions(people, options)
         else:
             say(ui.dim("\nYour own questions: vecall demo --interactive"))
     return 0 if stored == written["turns"] and not isolation["leaked"] else 1
 
 
-def _write_and_kill(options: argparse.Namespace, path: str) -> dict[str, Any]:
+def _kill_demo_writer(options: argparse.Namespace, path: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "vecall.cli.main", "demo", "--write-then-hang"]
     command += ["--path", path, "--embedder", options.embedder]
     with subprocess.Popen(
@@ -315,7 +315,7 @@ def _write_and_kill(options: argparse.Namespace, path: str) -> dict[str, Any]:
     return {**written, "pid": process.pid}
 
 
-def _ask_and_print(
+def _print_demo_answer(
     user: SyncUserMemory, question: str, options: argparse.Namespace
 ) -> dict[str, Any]:
     memories, _, seconds = _search_twice(user, question, top_k=options.top_k)
@@ -338,7 +338,7 @@ def _ask_and_print(
     }
 
 
-def _show_isolation(
+def _show_demo_isolation(
     people: dict[str, SyncUserMemory], options: argparse.Namespace
 ) -> dict[str, Any]:
     """Search for one user's memories as another user, and count leaked memories."""
@@ -357,7 +357,7 @@ def _show_isolation(
     return {"asked_by": _INTRUDER, "owner": owner, "leaked": len(leaked)}
 
 
-def _ask_typed_questions(
+def _answer_typed_questions(
     people: dict[str, SyncUserMemory], options: argparse.Namespace
 ) -> None:
     name, names = next(iter(people)), ", ".join(people)
@@ -367,4 +367,4 @@ def _ask_typed_questions(
         if line in people:
             name = line
         else:
-            _ask_and_print(people[name], line, options)
+            _print_demo_answer(people[name], line, options)

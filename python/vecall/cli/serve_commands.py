@@ -28,11 +28,11 @@ from vecall.coding_agents.options import (
     APP,
     DEFAULT,
     USER,
-    add_options,
+    add_agent_options,
     as_arguments,
-    changed_options,
+    changed_agent_options,
     default_path,
-    prepared,
+    prepared_path,
 )
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.limits import Eviction, HttpLimits, Quota, trigger_from_text
@@ -68,9 +68,9 @@ command.add_group("token: manage tokens for the HTTP server")
     @file
     @tokens
     @json""")
-def _run_create(options: argparse.Namespace) -> int:
+def _run_token_create(options: argparse.Namespace) -> int:
     """Create a token. The file stores only its hash."""
-    file = token_file(options)
+    file = token_file_of_options(options)
     from vecall.server import mint
 
     flags = ("all_apps", "read_only", "review", "admin")
@@ -92,12 +92,12 @@ def _run_create(options: argparse.Namespace) -> int:
     @file
     @tokens
     @listing""")
-def _run_list(options: argparse.Namespace) -> int:
+def _run_token_list(options: argparse.Namespace) -> int:
     """Show all tokens without their hashes."""
-    file = token_file(options)
-    from vecall.server.tokens import to_json
+    file = token_file_of_options(options)
+    from vecall.server.tokens import token_to_json
 
-    listed = [to_json(token) for token in file.read()]
+    listed = [token_to_json(token) for token in file.read()]
     uses = file.last_uses()
     for token in listed:
         del token["sha256"]
@@ -123,8 +123,8 @@ def _run_list(options: argparse.Namespace) -> int:
     id  as `vecall token list` shows it; or the label
     @file
     @tokens""")
-def _run_revoke(options: argparse.Namespace) -> int:
-    file = token_file(options)
+def _run_token_revoke(options: argparse.Namespace) -> int:
+    file = token_file_of_options(options)
     tokens = file.read()
     ids = {each.id for each in tokens if options.id in (each.id, each.label)}
     if len(ids) != 1:
@@ -135,13 +135,13 @@ def _run_revoke(options: argparse.Namespace) -> int:
     return 0
 
 
-def token_file(options: argparse.Namespace) -> TokenFile:
+def token_file_of_options(options: argparse.Namespace) -> TokenFile:
     """Return the token file that the options name."""
     from vecall.server import TokenFile
 
     if options.tokens is None:
-        cli.refuse_database(options.path, "name the file of tokens with --tokens")
-    return TokenFile(options.tokens or f"{prepared(options.path)}.tokens")
+        cli.refuse_database_url(options.path, "name the file of tokens with --tokens")
+    return TokenFile(options.tokens or f"{prepared_path(options.path)}.tokens")
 
 
 def _token_expiry(text: str | None) -> float | None:
@@ -203,7 +203,7 @@ _LIMITS = "\n".join(
 {_LIMITS}""")
 def _run_serve(options: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; return 2 if the server refuses to start."""
-    file = token_file(options)
+    file = token_file_of_options(options)
     from vecall.server import create_app
     from vecall.server.run import Binding, Drain, JsonLines, remove_old_exports, serve
 
@@ -224,18 +224,18 @@ def _run_serve(options: argparse.Namespace) -> int:
         known = len(file.read())
         binding.check(tokens=known)
     except ConfigError as error:
-        ui.note(error)
+        ui.print_note(error)
         return 2
     if not known:
-        create = _creating_a_token(options)
+        create = _token_create_command(options)
         known_to_exist = options.path == ":memory:" or is_database_url(options.path)
         if not known_to_exist and not Path(options.path).exists():
-            ui.note(f"path: there is no such file; begin a new one with {create}")
+            ui.print_note(f"path: there is no such file; begin a new one with {create}")
             return 2
         what = "there is no token yet, so every request is refused"
-        ui.note(f"{what}; make one with {create}")
+        ui.print_note(f"{what}; make one with {create}")
     if options.backups is not None:
-        cli.refuse_database(
+        cli.refuse_database_url(
             options.path,
             "back it up by pg_dump, or by point-in-time recovery, not by --backups",
         )
@@ -251,10 +251,10 @@ def _run_serve(options: argparse.Namespace) -> int:
 
         # The messages of the SDK may hold texts of memories.
         logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
-    signal.signal(signal.SIGTERM, _exit_process)  # so that the file is closed
+    signal.signal(signal.SIGTERM, _exit_server_process)  # so that the file is closed
     remove_old_exports()
     if options.backups is not None:
-        cli.make_folder(options.backups, "backups")
+        cli.make_private_folder(options.backups, "backups")
     loader = cli.import_function(options.session_loader, "session-loader")
     with _open_served_memory(options) as memory:
         shared: dict[str, Any] = {
@@ -283,7 +283,7 @@ def _run_serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def _creating_a_token(options: argparse.Namespace) -> str:
+def _token_create_command(options: argparse.Namespace) -> str:
     """Return the command that creates a token, without a password."""
     command = "vecall token create"
     if not is_database_url(options.path):
@@ -296,7 +296,7 @@ def _creating_a_token(options: argparse.Namespace) -> str:
 
 def _open_served_memory(options: argparse.Namespace) -> MemoryService:
     return MemoryService(
-        prepared(options.path),
+        prepared_path(options.path),
         embedder=cli.parse_embedder(options.embedder),
         read_only=options.read_only,
         trigger=options.trigger and trigger_from_text(options.trigger),
@@ -313,7 +313,7 @@ def _open_served_memory(options: argparse.Namespace) -> MemoryService:
     )
 
 
-def _exit_process(*_: object) -> NoReturn:
+def _exit_server_process(*_: object) -> NoReturn:
     sys.exit(0)
 
 
@@ -375,8 +375,8 @@ def _run_mcp(options: argparse.Namespace) -> int:
         if not key:
             shown = f"claude mcp add --scope user {_NAME} -- {shell_words(line)}"
         if find_spec("mcp") is None:
-            ui.note("the command needs the extra: pip install 'vecall[mcp]'")
-        ui.note(f"paste into {where}:")
+            ui.print_note("the command needs the extra: pip install 'vecall[mcp]'")
+        ui.print_note(f"paste into {where}:")
         print(shown)
         return 0
     from vecall.mcp import create_server, private_pipes, run_stdio
@@ -384,9 +384,9 @@ def _run_mcp(options: argparse.Namespace) -> int:
     for name in _SILENT:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     os.umask(0o077)
-    path = prepared(default_path() if options.path is None else options.path)
+    path = prepared_path(default_path() if options.path is None else options.path)
     with (
-        ui.naming(cli.shown_path(path)),
+        ui.naming_path_in_errors(cli.shown_path(path)),
         private_pipes() as pipes,
         MemoryService(
             path,
@@ -414,7 +414,7 @@ def _mcp_server_command(options: argparse.Namespace) -> list[str]:
         path = options.path if is_url else str(Path(options.path).absolute())
         command += ["--path", path]
     defaults = {"app": APP, "user": USER, "max_tokens": MAX_TOKENS, "ttl": None}
-    command += changed_options(options, **defaults, embedder="auto")
+    command += changed_agent_options(options, **defaults, embedder="auto")
     if options.read_only:
         command.append("--read-only")
     return command
@@ -449,10 +449,10 @@ def _run_ui(options: argparse.Namespace) -> int:
         raise ConfigError(f"path: there is no file {name}; vecall demo makes one")
     key, token = mint(all_apps=True, review=True, read_only=not options.write)
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
-    signal.signal(signal.SIGTERM, _exit_process)  # so that the file is closed
+    signal.signal(signal.SIGTERM, _exit_server_process)  # so that the file is closed
     limits = HttpLimits()
     with MemoryService(
-        prepared(options.path),
+        prepared_path(options.path),
         embedder=cli.parse_embedder(options.embedder),
         read_only=not options.write,
     ) as memory:
@@ -465,7 +465,7 @@ def _run_ui(options: argparse.Namespace) -> int:
                 lambda url: _print_and_open(f"{url}/ui#key={key}", options),
             )
         except KeyboardInterrupt:
-            ui.note("the page is closed")
+            ui.print_note("the page is closed")
     return 0
 
 
@@ -495,7 +495,7 @@ def _run_given_hook(options: argparse.Namespace) -> int:
     --settings FILE path  the agent's settings (default: those of the user)
     --print  print the hooks, and change nothing
     --uninstall  the same as vecall uninstall""",
-    add_options,
+    add_agent_options,
 )
 def _run_install(options: argparse.Namespace) -> int:
     if options.uninstall:
@@ -504,7 +504,7 @@ def _run_install(options: argparse.Namespace) -> int:
     arguments = as_arguments(options, of_server=not agent.events)
     hooks = agent.hooks(agents.vecall_command(), arguments)
     if options.print:
-        print(agents.installed_text(agent, hooks), end="")
+        print(agents.installed_settings_text(agent, hooks), end="")
         return 0
     changed = _change_settings(options, partial(agents.install, hooks=hooks), "added")
     if changed and agent.name == "codex":
@@ -517,7 +517,7 @@ def _run_install(options: argparse.Namespace) -> int:
     agent {{{",".join(agents.AGENTS)}}}  the coding agent
     --settings FILE path  the agent's settings (default: those of the user)""")
 def _run_uninstall(options: argparse.Namespace) -> int:
-    _change_settings(options, agents.uninstall, "removed")
+    _change_settings(options, agents.uninstall_hooks, "removed")
     return 0
 
 
@@ -527,7 +527,7 @@ def _change_settings(
     """Change the settings of an agent; say and return whether that was needed."""
     agent = agents.AGENTS[options.agent]
     path = options.settings or agent.settings()
-    with ui.naming(path):
+    with ui.naming_path_in_errors(path):
         try:
             changed = change(agent, path)
         except OSError as error:

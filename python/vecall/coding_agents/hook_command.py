@@ -29,16 +29,16 @@ from vecall.coding_agents import transcript as transcripts
 from vecall.coding_agents.options import (
     MARK,
     Options,
-    add_options,
-    options_of,
-    project_user,
+    add_agent_options,
+    agent_options_of,
+    user_of_project,
 )
 from vecall.coding_agents.transcript import PayloadError
 from vecall.errors import InvalidArgumentError, VecallError
 from vecall.limits import Owner
-from vecall.prompts.render import counter, render
+from vecall.prompts.render import render, token_counter
 from vecall.service.memory_service import MemoryService
-from vecall.system import open_private, process_age, replace, state_folder
+from vecall.system import open_private, process_age, replace_file, state_folder
 from vecall.tools.preload import PreloadMemory
 from vecall.types import UNSET, Event, Filter, MemoryEntry
 
@@ -60,7 +60,7 @@ class Payload:
     sent: str | None = None  # the prompt as the model gets it, if the hook replaces it
 
 
-def read_payload(file: int) -> Payload:
+def read_hook_payload(file: int) -> Payload:
     """Read the input of a hook from a file descriptor, or raise PayloadError."""
     data = bytearray()
     while chunk := os.read(file, 1 << 16):
@@ -83,7 +83,7 @@ def read_payload(file: int) -> Payload:
         session_id=next(
             filter(None, (_text_in(fields, name) for name in _SESSION)), None
         ),
-        folder=_folder_of(fields),
+        folder=_payload_folder(fields),
         prompt=transcripts.prompt_of_payload(fields),
         transcript=_text_in(fields, "transcript_path")
         or _text_in(fields, "transcriptPath"),
@@ -100,7 +100,7 @@ def _text_in(fields: Mapping[str, Any], name: str) -> str | None:
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
-def _folder_of(fields: Mapping[str, Any]) -> str:
+def _payload_folder(fields: Mapping[str, Any]) -> str:
     roots = fields.get("workspace_roots")
     first = roots[0] if isinstance(roots, list) and roots else None
     for each in (_text_in(fields, "cwd"), first, os.environ.get("CURSOR_PROJECT_DIR")):
@@ -116,7 +116,7 @@ MOST_CHARACTERS = 9_900
 _SPECIFIC = ("UserPromptSubmit", "SessionStart", "BeforeAgent")
 
 
-def answer_for(payload: Payload, block: str) -> str:
+def hook_answer(payload: Payload, block: str) -> str:
     """Return the output that adds a block to the context; "" adds nothing."""
     event = payload.event
     answer: dict[str, object] = {}
@@ -141,18 +141,18 @@ MOST_LOG_BYTES = 1_000_000
 """A longer log is renamed to `hooks.log.1` and begun again."""
 
 
-def log_path() -> Path:
+def hook_log_path() -> Path:
     """Return the path of the log: in XDG_STATE_HOME, else in ~/.local/state."""
     return Path(state_folder()).expanduser() / "vecall" / "hooks.log"
 
 
-def write_line(verb: str, what: str) -> None:
+def write_hook_log_line(verb: str, what: str) -> None:
     """Append a line with the time to the log; do nothing if that is impossible."""
     try:
-        path = log_path()
+        path = hook_log_path()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.exists() and path.stat().st_size > MOST_LOG_BYTES:
-            replace(path, path.with_name("hooks.log.1"))
+            replace_file(path, path.with_name("hooks.log.1"))
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = f"{moment} {verb}: {' '.join(what.split())}\n".encode()
         file = open_private(path, os.O_WRONLY | os.O_APPEND)
@@ -164,7 +164,7 @@ def write_line(verb: str, what: str) -> None:
         return
 
 
-def reason(error: BaseException) -> str:
+def error_reason(error: BaseException) -> str:
     """Return the class of an error, and vecall's own message: no text of a user."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, VecallError) else name
@@ -180,7 +180,7 @@ class LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Append a record."""
-        write_line(self._verb, record.getMessage())
+        write_hook_log_line(self._verb, record.getMessage())
 
 
 SECONDS = {"recall": 2.0, "start": 2.0, "retain": 8.0}
@@ -208,7 +208,7 @@ class Deadline:
         self._at = time.monotonic() + seconds
         line = f"{verb}: ended at its deadline"
         try:
-            log = log_path()
+            log = hook_log_path()
         except RuntimeError:  # no home folder
             log = Path()
         self._end = ProcessEnd(seconds, log, line)
@@ -217,7 +217,7 @@ class Deadline:
         """Return the seconds until the end; negative after it."""
         return self._at - time.monotonic()
 
-    def print_now(self) -> None:
+    def allow_printing(self) -> None:
         """Extend the deadline, so that the whole answer can be printed."""
         self._end.put_off(_PRINTING_S)
 
@@ -234,7 +234,7 @@ _MOST_OF_A_PROFILE = 20
 _PAGE = 1_000
 
 
-def profile(
+def profile_block(
     memory: MemoryService, owner: Owner, *, max_tokens: int, left: Callable[[], float]
 ) -> str:
     """Return a block of the newest preferences and decisions, read in time."""
@@ -260,7 +260,7 @@ def profile(
 
 def _block_token_counter(max_tokens: int) -> Callable[[str], int]:
     """Return a count by which a block of `max_tokens` also fits an agent's limit."""
-    estimate = counter(None)
+    estimate = token_counter(None)
 
     def count(text: str) -> int:
         share = math.ceil(len(text) * max_tokens / MOST_CHARACTERS)
@@ -272,7 +272,7 @@ def _block_token_counter(max_tokens: int) -> Callable[[str], int]:
 _AT_ONCE = 256
 
 
-def retain(
+def retain_turns(
     memory: MemoryService,
     owner: Owner,
     session_id: str,
@@ -333,21 +333,21 @@ def main(arguments: Sequence[str]) -> int:
     verb = arguments[0] if arguments and arguments[0] in VERBS else "hook"
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback
-        _run_verb(arguments, verb)
+        _run_hook_verb(arguments, verb)
     except SystemExit:  # of --help
         pass
     except _UsageError as error:
-        write_line(verb, "wrong arguments: see vecall hook --help")
+        write_hook_log_line(verb, "wrong arguments: see vecall hook --help")
         with suppress(OSError, AttributeError, ValueError):
             sys.stderr.write(f"vecall hook: {error}\n")
     except PayloadError as error:
-        write_line(verb, str(error))
+        write_hook_log_line(verb, str(error))
     except BaseException as error:
-        write_line(verb, reason(error))
+        write_hook_log_line(verb, error_reason(error))
     return 0
 
 
-def parser() -> argparse.ArgumentParser:
+def hook_parser() -> argparse.ArgumentParser:
     """Return the parser of the arguments after `vecall hook`."""
     top = _Parser(
         prog="vecall hook",
@@ -356,13 +356,13 @@ def parser() -> argparse.ArgumentParser:
     )
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
     for verb, about in VERBS.items():
-        add_options(verbs.add_parser(verb, help=about))
+        add_agent_options(verbs.add_parser(verb, help=about))
     return top
 
 
-def _run_verb(arguments: Sequence[str], verb: str) -> None:
-    parsed = parser().parse_args(arguments)
-    options = options_of(parsed)
+def _run_hook_verb(arguments: Sequence[str], verb: str) -> None:
+    parsed = hook_parser().parse_args(arguments)
+    options = agent_options_of(parsed)
     end = Deadline(parsed.verb)
     warnings.simplefilter("ignore")
     logging.getLogger("vecall").addHandler(LogHandler(verb))
@@ -370,11 +370,11 @@ def _run_verb(arguments: Sequence[str], verb: str) -> None:
     runs = {
         "recall": _recall_for_prompt,
         "retain": _retain_transcript,
-        "start": _profile,
+        "start": _show_profile,
     }
-    payload = read_payload(sys.stdin.fileno())
-    answer = answer_for(payload, runs[parsed.verb](payload, options, end.left))
-    end.print_now()
+    payload = read_hook_payload(sys.stdin.fileno())
+    answer = hook_answer(payload, runs[parsed.verb](payload, options, end.left))
+    end.allow_printing()
     data = memoryview(answer.encode("ascii"))
     while data:
         data = data[os.write(1, data) :]
@@ -387,10 +387,10 @@ def _recall_for_prompt(
     if not payload.prompt.strip() or not options.path.exists():
         return ""
     session, floor = payload.session_id, options.min_confidence
-    with _open_memory(options, read_only=True) as memory:
+    with _open_hook_memory(options, read_only=True) as memory:
         preload = PreloadMemory(
             memory,
-            **_owner_of(payload, options),
+            **_owner_of_payload(payload, options),
             max_entries=_MOST_RECALLED,
             max_tokens=options.max_tokens,
             min_confidence=UNSET if floor is None else floor,
@@ -402,12 +402,12 @@ def _recall_for_prompt(
         return asyncio.run(preload.block(payload.prompt))
 
 
-def _profile(payload: Payload, options: Options, left: Callable[[], float]) -> str:
+def _show_profile(payload: Payload, options: Options, left: Callable[[], float]) -> str:
     if not options.path.exists():
         return ""
-    with _open_memory(options, read_only=True) as memory:
-        owner = _owner_of(payload, options)
-        return profile(memory, owner, max_tokens=options.max_tokens, left=left)
+    with _open_hook_memory(options, read_only=True) as memory:
+        owner = _owner_of_payload(payload, options)
+        return profile_block(memory, owner, max_tokens=options.max_tokens, left=left)
 
 
 def _retain_transcript(
@@ -421,25 +421,25 @@ def _retain_transcript(
     if path is not None:
         turns, unread = transcripts.read_turns(path, left)
     if unread:
-        write_line("retain", f"{unread} bytes of the transcript were not read")
+        write_hook_log_line("retain", f"{unread} bytes of the transcript were not read")
     if not turns:
         return ""
     options.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _open_memory(options, read_only=False) as memory:
-        owner = _owner_of(payload, options)
-        refused, late = retain(memory, owner, payload.session_id, turns, left)
+    with _open_hook_memory(options, read_only=False) as memory:
+        owner = _owner_of_payload(payload, options)
+        refused, late = retain_turns(memory, owner, payload.session_id, turns, left)
     if refused:
-        write_line("retain", f"{refused} turns were refused")
+        write_hook_log_line("retain", f"{refused} turns were refused")
     if late:
-        write_line("retain", f"{late} turns are left for the next hook")
+        write_hook_log_line("retain", f"{late} turns are left for the next hook")
     return ""
 
 
-def _open_memory(options: Options, *, read_only: bool) -> MemoryService:
+def _open_hook_memory(options: Options, *, read_only: bool) -> MemoryService:
     embedder = None if options.embedder == "none" else options.embedder
     return MemoryService(options.path, embedder=embedder, read_only=read_only)
 
 
-def _owner_of(payload: Payload, options: Options) -> Owner:
-    user = options.user or project_user(payload.folder)
+def _owner_of_payload(payload: Payload, options: Options) -> Owner:
+    user = options.user or user_of_project(payload.folder)
     return {"app_name": options.app, "user_id": user}

@@ -92,7 +92,7 @@ SERVER = "vecall"
 _OWN = {"VECALL_INSTALL": "1"}
 
 
-def _verbs(start: str, recall: str, retain: str) -> dict[str, str]:
+def _verbs_of(start: str, recall: str, retain: str) -> dict[str, str]:
     """Return the verb of each event, by the names of the events of each verb."""
     verbs = {"start": start, "recall": recall, "retain": retain}
     return {event: verb for verb, names in verbs.items() for event in names.split()}
@@ -104,32 +104,32 @@ AGENTS = {
         Agent(
             "claude-code",
             ("~/.claude", "CLAUDE_CONFIG_DIR", "settings.json"),
-            _verbs("SessionStart", "UserPromptSubmit", "Stop PreCompact SessionEnd"),
+            _verbs_of("SessionStart", "UserPromptSubmit", "Stop PreCompact SessionEnd"),
             extra={"Stop": {"async": True}},
         ),
         Agent(
             "codex",
             ("~/.codex", "CODEX_HOME", "hooks.json"),
-            _verbs("SessionStart", "UserPromptSubmit", "Stop"),
+            _verbs_of("SessionStart", "UserPromptSubmit", "Stop"),
         ),
         Agent(
             "cursor",
             ("~/.cursor", None, "hooks.json"),
-            _verbs("sessionStart", "beforeSubmitPrompt", "stop sessionEnd"),
+            _verbs_of("sessionStart", "beforeSubmitPrompt", "stop sessionEnd"),
             grouped=False,
             first={"version": 1},
         ),
         Agent(
             "gemini-cli",
             ("~", "GEMINI_CLI_HOME", ".gemini/settings.json"),
-            _verbs("SessionStart", "BeforeAgent", "AfterAgent"),
+            _verbs_of("SessionStart", "BeforeAgent", "AfterAgent"),
             timeout=("timeout", 1000),
             commented=True,
         ),
         Agent(
             "copilot-cli",
             ("~/.copilot", "COPILOT_HOME", "hooks/vecall.json"),
-            _verbs("sessionStart", "userPromptTransformed", "agentStop"),
+            _verbs_of("sessionStart", "userPromptTransformed", "agentStop"),
             grouped=False,
             first={"version": 1},
             timeout=("timeoutSec", 1),
@@ -137,7 +137,7 @@ AGENTS = {
         Agent(
             "opencode",
             ("~/.config/opencode", "OPENCODE_CONFIG_DIR", "plugins/vecall.js"),
-            _verbs("", "chat.message", "session.idle"),
+            _verbs_of("", "chat.message", "session.idle"),
             grouped=False,
             plugin="opencode.js",
         ),
@@ -175,10 +175,10 @@ def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
     real = Path(os.path.realpath(path))
     real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _lock_settings_folder(real.parent):
-        before = _read_file(real)
+        before = _read_settings_file(real)
         text = _decoded_settings(before)
         if agent.plugin is not None:
-            return _install_plugin(real, text, installed_text(agent, hooks))
+            return _install_plugin(real, text, installed_settings_text(agent, hooks))
         if text is None:
             text = _new_settings(agent)
         settings = _checked_settings(text, agent)
@@ -188,12 +188,12 @@ def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
         filled = _with_our_hooks(cleared, agent, hooks)
         if before is not None and cleared == text:
             # An older backup must not survive: what it restores is older than this.
-            _replace_file(real.with_name(real.name + BACKUP), before, real)
-        _replace_file(real, filled.encode(), real)
+            _replace_settings_file(real.with_name(real.name + BACKUP), before, real)
+        _replace_settings_file(real, filled.encode(), real)
         return True
 
 
-def uninstall(agent: Agent, path: Path) -> bool:
+def uninstall_hooks(agent: Agent, path: Path) -> bool:
     """Take the hooks of `install` out of a settings file; return whether it had any.
 
     The bytes before the installation are restored if nothing else has changed. A file
@@ -203,7 +203,7 @@ def uninstall(agent: Agent, path: Path) -> bool:
     if not real.parent.is_dir():
         return False
     with _lock_settings_folder(real.parent):
-        text = _decoded_settings(_read_file(real))
+        text = _decoded_settings(_read_settings_file(real))
         if agent.plugin is not None:
             ours = text is not None and text.startswith(_PLUGIN_MARK)
             if ours:
@@ -213,7 +213,7 @@ def uninstall(agent: Agent, path: Path) -> bool:
             return False
         cleared = _without_our_hooks(text, agent)
         backup = real.with_name(real.name + BACKUP)
-        saved = _read_file(backup)
+        saved = _read_settings_file(backup)
         is_empty = _parsed_settings(cleared) in (
             {},
             dict(agent.first),
@@ -221,14 +221,14 @@ def uninstall(agent: Agent, path: Path) -> bool:
         if saved is None and is_empty:
             real.unlink()
         elif saved is not None and _differ_in_form_only(agent, saved, cleared):
-            _replace_file(real, saved, real)
+            _replace_settings_file(real, saved, real)
             backup.unlink()
         else:
-            _replace_file(real, cleared.encode(), real)
+            _replace_settings_file(real, cleared.encode(), real)
         return True
 
 
-def installed_text(agent: Agent, hooks: Mapping[str, Any]) -> str:
+def installed_settings_text(agent: Agent, hooks: Mapping[str, Any]) -> str:
     """Return what `install` writes into a new file."""
     if agent.plugin is None:
         return _with_our_hooks(_new_settings(agent), agent, hooks)
@@ -246,7 +246,7 @@ def _install_plugin(path: Path, before: str | None, text: str) -> bool:
         msg = "path: another program's file has this name; it was not changed"
         raise ConfigError(msg)
     if before != text:
-        _replace_file(path, text.encode(), path)
+        _replace_settings_file(path, text.encode(), path)
     return before != text
 
 
@@ -256,7 +256,7 @@ def _new_settings(agent: Agent) -> str:
 
 def _parsed_settings(text: str) -> Any:
     """Return the value of settings that were checked."""
-    return json.loads(plain_json(text))
+    return json.loads(blank_json_comments(text))
 
 
 @contextmanager
@@ -270,7 +270,7 @@ def _lock_settings_folder(folder: Path) -> Iterator[None]:
         raise ConfigError(msg) from None
 
 
-def _read_file(path: Path) -> bytes | None:
+def _read_settings_file(path: Path) -> bytes | None:
     try:
         file = system.open_to_read(path)
     except FileNotFoundError:
@@ -293,7 +293,7 @@ def _decoded_settings(data: bytes | None) -> str | None:
 def _checked_settings(text: str, agent: Agent) -> dict[str, Any]:
     """Return the settings if their hooks can be edited."""
     try:
-        shown = plain_json(text) if agent.commented else text
+        shown = blank_json_comments(text) if agent.commented else text
         settings = json.loads(shown, object_pairs_hook=_Object)
     except (ValueError, RecursionError):
         msg = "path: the settings are not valid JSON; they were not changed"
@@ -371,22 +371,22 @@ def _without_our_hooks(text: str, agent: Agent) -> str:
             handlers = _group_handlers(entries[at]) if agent.grouped else []
             places = [n for n, each in enumerate(handlers) if _is_ours(each)]
             if len(places) == len(handlers):
-                text = without(text, [key, event, at])
+                text = remove_json_value(text, [key, event, at])
                 left -= 1
                 continue
             for n in reversed(places):
-                text = without(text, [key, event, at, "hooks", n])
+                text = remove_json_value(text, [key, event, at, "hooks", n])
         ours = entries and not left if agent.events else _has_our_hook(entries, agent)
         if ours:
-            text = _without_empty(text, [key, event])
+            text = _remove_empty_container(text, [key, event])
             if not _parsed_settings(text)[key]:
-                text = _without_empty(text, [key])
+                text = _remove_empty_container(text, [key])
     return text
 
 
-def _without_empty(text: str, path: Sequence[str]) -> str:
+def _remove_empty_container(text: str, path: Sequence[str]) -> str:
     """Return the text without a container, unless somebody commented in it."""
-    shorter = without(text, path)
+    shorter = remove_json_value(text, path)
     return shorter if comments(shorter) == comments(text) else text
 
 
@@ -394,15 +394,15 @@ def _with_our_hooks(text: str, agent: Agent, hooks: Mapping[str, Any]) -> str:
     key = agent.key
     for name, value in agent.first.items():
         if name not in _parsed_settings(text):
-            text = with_value(text, [name], value)
+            text = with_json(text, [name], value)
     if key not in _parsed_settings(text):
-        text = with_value(text, [key], {})
+        text = with_json(text, [key], {})
     for event, entry in hooks.items():
         entries = _parsed_settings(text)[key].get(event)
         if entries is None:
-            text = with_value(text, [key, event], [entry] if agent.events else entry)
+            text = with_json(text, [key, event], [entry] if agent.events else entry)
         elif agent.events:
-            text = with_value(text, [key, event, len(entries)], entry)
+            text = with_json(text, [key, event, len(entries)], entry)
         else:
             msg = f"path: {key} has another {event!r} already; it was not changed"
             raise ConfigError(msg)
@@ -430,7 +430,7 @@ def _comparable_settings(agent: Agent, settings: dict[str, Any]) -> dict[str, An
     return {**agent.first, **settings, agent.key: kept}
 
 
-def _replace_file(path: Path, data: bytes, like: Path) -> None:
+def _replace_settings_file(path: Path, data: bytes, like: Path) -> None:
     """Replace a file, with the permissions of another, if that exists."""
     mode = stat.S_IMODE(like.stat().st_mode) if like.exists() else 0o600
     file, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -440,7 +440,7 @@ def _replace_file(path: Path, data: bytes, like: Path) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         Path(name).chmod(mode)
-        system.replace(name, path)
+        system.replace_file(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
@@ -465,7 +465,7 @@ def comments(text: str) -> list[str]:
     return [each[1] for each in _COMMENT.finditer(text) if each[1]]
 
 
-def plain_json(text: str) -> str:
+def blank_json_comments(text: str) -> str:
     """Return a document with spaces for its comments; all else stays at its place."""
     return _COMMENT.sub(lambda e: _NO_NEWLINE.sub(" ", e[1]) if e[1] else e[0], text)
 
@@ -483,10 +483,10 @@ class _JsonNode:
         return max(n for n, (known, _, _) in enumerate(self.parts) if known == key)
 
 
-def with_value(text: str, path: Sequence[Key], value: object) -> str:
+def with_json(text: str, path: Sequence[Key], value: object) -> str:
     """Return the document with a JSON value appended to a container at a path."""
-    node = _node_at(text, path[:-1])
-    plain = plain_json(text)
+    node = _json_node_at(text, path[:-1])
+    plain = blank_json_comments(text)
     newline = "\r\n" if "\r\n" in text else "\n"
     indented = re.search(r"\n([ \t]+)\S", text)
     unit = indented[1] if indented else "  "
@@ -513,12 +513,12 @@ def with_value(text: str, path: Sequence[Key], value: object) -> str:
     return text[: node.start + 1] + filled + text[node.end - 1 :]
 
 
-def without(text: str, path: Sequence[Key]) -> str:
+def remove_json_value(text: str, path: Sequence[Key]) -> str:
     """Return the document without the member or element at a path."""
-    node = _node_at(text, path[:-1])
+    node = _json_node_at(text, path[:-1])
     at = node.at(path[-1])
     _, start, value = node.parts[at]
-    plain = plain_json(text)
+    plain = blank_json_comments(text)
     if at > 0:  # with the comma before it, and without the comments
         before, kept = node.parts[at - 1][2].end, ""
         if comments(text[before:start]):
@@ -541,15 +541,15 @@ def _json_of_value(value: object, unit: str | None, inner: str, newline: str) ->
     return json.dumps(value, indent=unit).replace("\n", newline + inner)
 
 
-def _node_at(text: str, path: Sequence[Key]) -> _JsonNode:
-    text = plain_json(text)
-    node = _parsed_value(text, _after_space(text, 0))
+def _json_node_at(text: str, path: Sequence[Key]) -> _JsonNode:
+    text = blank_json_comments(text)
+    node = _parse_json_value(text, _skip_json_space(text, 0))
     for key in path:
         node = node.parts[node.at(key)][2]
     return node
 
 
-def _parsed_value(text: str, start: int) -> _JsonNode:
+def _parse_json_value(text: str, start: int) -> _JsonNode:
     """Return the value that starts at a place of a valid document."""
     node = _JsonNode(start)
     opening = text[start]
@@ -557,23 +557,23 @@ def _parsed_value(text: str, start: int) -> _JsonNode:
         _, node.end = _decoded(text, start)
         return node
     closing = "}" if opening == "{" else "]"
-    at = _after_space(text, start + 1)
+    at = _skip_json_space(text, start + 1)
     while text[at] != closing:
         begin, key = at, len(node.parts)
         named: Any = key
         if opening == "{":
             named, at = _decoded(text, at)
-            at = _after_space(text, _after_space(text, at) + 1)
-        value = _parsed_value(text, at)
+            at = _skip_json_space(text, _skip_json_space(text, at) + 1)
+        value = _parse_json_value(text, at)
         node.parts.append((named, begin, value))
-        at = _after_space(text, value.end)
+        at = _skip_json_space(text, value.end)
         if text[at] == ",":
-            at = _after_space(text, at + 1)
+            at = _skip_json_space(text, at + 1)
     node.end = at + 1
     return node
 
 
-def _after_space(text: str, at: int) -> int:
+def _skip_json_space(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     assert found is not None
     return found.end()

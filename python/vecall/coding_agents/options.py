@@ -47,14 +47,14 @@ def default_path() -> str:
     return str(Path(given or f"{data_folder()}/vecall/memory.db").expanduser())
 
 
-def prepared(path: str) -> str:
+def prepared_path(path: str) -> str:
     """Return a path to write to; of the default path, create the folder."""
     if "://" not in path and path == default_path():
         Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 
 
-def add_options(command: argparse.ArgumentParser) -> None:
+def add_agent_options(command: argparse.ArgumentParser) -> None:
     """Add the options to a command."""
     command.add_argument(
         "--path", metavar="FILE", help=f"the file (default: {DEFAULT})"
@@ -89,7 +89,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def options_of(parsed: argparse.Namespace) -> Options:
+def agent_options_of(parsed: argparse.Namespace) -> Options:
     """Return the options that were parsed."""
     path = default_path() if parsed.path is None else parsed.path
     if "://" in path:
@@ -113,10 +113,10 @@ def as_arguments(parsed: argparse.Namespace, *, of_server: bool = False) -> list
             "user-from, min-confidence: only hooks have them; this agent gets a server"
         )
         raise ConfigError(msg)
-    path = options_of(parsed).path
+    path = agent_options_of(parsed).path
     if parsed.path is not None:
         given += ["--path", path.absolute().as_posix()]
-    return given + changed_options(
+    return given + changed_agent_options(
         parsed,
         app=APP,
         user_from=None,
@@ -127,7 +127,7 @@ def as_arguments(parsed: argparse.Namespace, *, of_server: bool = False) -> list
     )
 
 
-def changed_options(parsed: argparse.Namespace, **defaults: object) -> list[str]:
+def changed_agent_options(parsed: argparse.Namespace, **defaults: object) -> list[str]:
     """Return the options that differ from their defaults, as arguments."""
     values = {name: getattr(parsed, name) for name in defaults}
     return [
@@ -155,7 +155,7 @@ _GITDIR = "gitdir:"
 _WORKTREES = "worktrees"
 
 
-def project_user(folder: str) -> str:
+def user_of_project(folder: str) -> str:
     """Return a hash of the root of a folder's repository, or else of the folder.
 
     Worktrees share it, if their main repository names them as well: anybody can write
@@ -178,20 +178,20 @@ def _project_root(folder: Path) -> Path:
 
 def _main_repository(mark: Path) -> Path | None:
     """Return the repository of a worktree, if both name each other as git requires."""
-    line = _first_line(mark)
+    line = _first_line_of_file(mark)
     if not line.startswith(_GITDIR):
         return None
     named = mark.parent / line.removeprefix(_GITDIR).strip()
     folder = Path(os.path.realpath(named))
     if folder.parent.name != _WORKTREES or folder.parents[1].name != ".git":
         return None
-    back = _first_line(folder / "gitdir").strip()
+    back = _first_line_of_file(folder / "gitdir").strip()
     if not back or os.path.realpath(folder / back) != os.path.realpath(mark):
         return None
     return folder.parents[2]
 
 
-def _first_line(path: Path) -> str:
+def _first_line_of_file(path: Path) -> str:
     """Return the first line of a small file; "" if there is none."""
     try:
         file = open_to_read(path)

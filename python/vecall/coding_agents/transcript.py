@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vecall.content import to_valid_utf8
-from vecall.ingest.parts import is_spoken, is_user
+from vecall.ingest.parts import is_spoken_role, is_user
 from vecall.system import open_to_read
 from vecall.text import without_blocks
 
@@ -117,9 +117,9 @@ def read_turns(path: Path, left: Callable[[], float] = lambda: math.inf) -> Tran
                 unread += max(about.st_size - at, 0)
                 break
             if len(line) <= MOST_LINE_BYTES and line.strip():
-                found = turns_of_line(line, at)
+                found = turns_of_transcript_line(line, at)
                 kept = spare if found.is_spare else turns
-                kept += [_with_cut_text(turn) for turn in found.turns]
+                kept += [_cut_text_of_turn(turn) for turn in found.turns]
             at += len(line)
     return Transcript(turns or spare, unread)
 
@@ -135,7 +135,7 @@ def turns_of_payload(fields: Mapping[str, Any]) -> list[Turn]:
     turns: list[Turn] = []
     said = fields.get("turns")
     for each in said if isinstance(said, list) else ():
-        if isinstance(each, dict) and is_spoken(each.get("role")):
+        if isinstance(each, dict) and is_spoken_role(each.get("role")):
             about = {**each, "cwd": fields.get("cwd")}
             text, named = _text_of(each.get("text")), str(each.get("id"))
             turns += _turns_of_entry(about, each["role"], text, "opencode", named)
@@ -145,7 +145,7 @@ def turns_of_payload(fields: Mapping[str, Any]) -> list[Turn]:
     for author, said in ("user", asked), ("assistant", answer):
         text = _text_of(said)
         turns += _turns_of_entry(fields, author, text, "gemini-cli", at=moment)
-    return [_with_cut_text(e) for e in turns if e.text != _NO_ANSWER]
+    return [_cut_text_of_turn(e) for e in turns if e.text != _NO_ANSWER]
 
 
 class LineTurns(NamedTuple):
@@ -161,7 +161,7 @@ class LineTurns(NamedTuple):
     is_known: bool = True
 
 
-def turns_of_line(line: bytes, at: int) -> LineTurns:
+def turns_of_transcript_line(line: bytes, at: int) -> LineTurns:
     """Return the turns of a line at an offset, whatever agent has written it."""
     try:
         entry = json.loads(line)
@@ -174,20 +174,20 @@ def turns_of_line(line: bytes, at: int) -> LineTurns:
     has_message = isinstance(entry.get("message"), dict)
     if isinstance(data, dict) and str(kind) in _COPILOT:
         turns = _copilot_turns(entry, data, at)
-        return LineTurns(turns, _name_or_none(data.get("sessionId")))
+        return LineTurns(turns, _agent_name_or_none(data.get("sessionId")))
     if isinstance(payload, dict):
         session = payload.get("id") if kind == "session_meta" else session
         turns = _codex_event_turns(entry, payload)
         spare = [] if turns else _codex_message_turns(entry, payload)
-        return LineTurns(turns or spare, _name_or_none(session), bool(spare))
+        return LineTurns(turns or spare, _agent_name_or_none(session), bool(spare))
     if kind in _SAID and has_message:
-        return LineTurns(_claude_code_turns(entry), _name_or_none(session))
-    if is_spoken(role) and has_message:
+        return LineTurns(_claude_code_turns(entry), _agent_name_or_none(session))
+    if is_spoken_role(role) and has_message:
         return LineTurns(_cursor_turns(entry, at))
-    return LineTurns([], _name_or_none(session), is_known=session is not None)
+    return LineTurns([], _agent_name_or_none(session), is_known=session is not None)
 
 
-def _name_or_none(value: object) -> str | None:
+def _agent_name_or_none(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
@@ -221,7 +221,7 @@ def _codex_message_turns(
         "message",
     )
     injected = is_user(author) and text.startswith(_NOT_SAID_IN_CODEX)
-    if not is_message or injected or not is_spoken(author):
+    if not is_message or injected or not is_spoken_role(author):
         return []
     return _turns_of_entry(entry, str(author), text, "codex", at=entry.get("timestamp"))
 
@@ -233,7 +233,7 @@ def _copilot_turns(
     if data.get("source") not in (None, "user") or data.get("parentToolCallId"):
         return []
     author, text = entry["type"].partition(".")[0], _text_of(data.get("content"))
-    named = _name_or_none(entry.get("id"))
+    named = _agent_name_or_none(entry.get("id"))
     return _turns_of_entry(entry, author, text, "copilot-cli", named, offset)
 
 
@@ -290,7 +290,7 @@ def _text_of(content: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _with_cut_text(turn: Turn) -> Turn:
+def _cut_text_of_turn(turn: Turn) -> Turn:
     more = len(turn.text) - MOST_TEXT_CHARACTERS
     if more <= 0:
         return turn

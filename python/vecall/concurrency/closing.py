@@ -102,19 +102,19 @@ def close_at_exit(service: ClosesOnExit) -> None:
     _open[next(_numbers)] = service
 
 
-def clean_up_if_abandoned(
+def clean_up_dropped_service(
     service: object, *steps: Callable[[], None]
 ) -> weakref.finalize[..., Any]:
     """Register steps that clean up a service that was freed without `close`."""
     # A ResourceWarning follows the steps. Neither happens in a forked child or at the
     # end of the process. The steps have no reference to the service and must not block:
     # the garbage collector may call them in any thread. A closed service detaches it.
-    finalizer = weakref.finalize(service, _clean_up, os.getpid(), steps)
+    finalizer = weakref.finalize(service, _clean_up_abandoned, os.getpid(), steps)
     finalizer.atexit = False  # type: ignore[misc]
     return finalizer
 
 
-def _clean_up(process: int, steps: tuple[Callable[[], None], ...]) -> None:
+def _clean_up_abandoned(process: int, steps: tuple[Callable[[], None], ...]) -> None:
     if os.getpid() != process:
         return  # a forked child: threads and connections belong to the parent
     for step in steps:

@@ -27,7 +27,7 @@ from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 from vecall.concurrency.join import Join
-from vecall.concurrency.time_slices import watching
+from vecall.concurrency.time_slices import watch_work
 from vecall.errors import ClosedError, ReentrantCallError, VecallError
 
 # Futures and thread pools that stay usable after an interrupt, such as Ctrl-C.
@@ -262,7 +262,7 @@ class PluginExecutor:
         if loop is not None and thread is not None:
             if thread.is_alive():
                 with suppress(RuntimeError):  # another call stopped the loop
-                    asyncio.run_coroutine_threadsafe(_finish_tasks(), loop).result()
+                    asyncio.run_coroutine_threadsafe(_finish_all_tasks(), loop).result()
             if self._stop is not None:
                 self._stop()
             thread.join()
@@ -320,7 +320,7 @@ def _stop_loop(loop: asyncio.AbstractEventLoop) -> None:
         loop.call_soon_threadsafe(loop.stop)
 
 
-async def _finish_tasks() -> None:
+async def _finish_all_tasks() -> None:
     """Wait for every other task of the running loop."""
     mine = asyncio.current_task()
     others = [task for task in asyncio.all_tasks() if task is not mine]
@@ -419,7 +419,7 @@ class _FairWork:
             return
         self._begin_turn()
         try:
-            with watching(self):
+            with watch_work(self):
                 result = self.call()
         except BaseException as error:
             self.scan.set_exception(error)
@@ -462,7 +462,7 @@ class FairPool:
         with self._lock:
             self._waiting.setdefault(owner, deque()).append(work)
         try:
-            self._pool.submit(self._run_waiting)
+            self._pool.submit(self._run_queued_work)
         except RuntimeError:
             scan.cancel()
             raise
@@ -472,7 +472,7 @@ class FairPool:
         """Finish queued work and end the threads."""
         self._pool.shutdown(wait=True)
 
-    def _run_waiting(self) -> None:
+    def _run_queued_work(self) -> None:
         while (taken := self._take_next_work()) is not None:
             owner, work = taken
             try:
@@ -557,7 +557,7 @@ class PeriodicWorker:
             )
             self._thread.start()
 
-    def wake(self) -> None:
+    def wake_thread(self) -> None:
         """Make the thread run now."""
         self._wake.set()
 

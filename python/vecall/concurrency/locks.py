@@ -38,10 +38,10 @@ class KeyLocks(Generic[Key]):
             with counted.lock:
                 yield
         finally:
-            self._remove_user(key, counted)
+            self._remove_lock_user(key, counted)
 
     @contextmanager
-    def held_if_free(self, key: Key) -> Iterator[bool]:
+    def hold_lock_if_free(self, key: Key) -> Iterator[bool]:
         """Hold a key's lock in the block if it is free; yield whether it is."""
         counted = self._add_user(key)
         try:
@@ -52,7 +52,7 @@ class KeyLocks(Generic[Key]):
                 if free:
                     counted.lock.release()
         finally:
-            self._remove_user(key, counted)
+            self._remove_lock_user(key, counted)
 
     def __len__(self) -> int:
         """Return the number of keys that have a lock now."""
@@ -67,7 +67,7 @@ class KeyLocks(Generic[Key]):
             counted.users += 1
             return counted
 
-    def _remove_user(self, key: Key, counted: _Counted) -> None:
+    def _remove_lock_user(self, key: Key, counted: _Counted) -> None:
         with self._mutex:
             counted.users -= 1
             if not counted.users:
@@ -92,7 +92,7 @@ class Claim:
         """Create a claim for whose text no other caller waits."""
         self.promise: Future[bytes | None] | None = None
 
-    def awaited(self) -> Future[bytes | None]:
+    def await_claim(self) -> Future[bytes | None]:
         """Return the future of the vector. The caller holds the lock."""
         if self.promise is None:
             promise: Future[bytes | None] = InterruptibleFuture()
@@ -118,8 +118,8 @@ class SingleFlight:
     ) -> dict[int, Future[bytes | None]]:
         """Claim the texts that no one embeds yet; return the futures of the others."""
         # Both are by index in `keys`. The caller must embed the texts that `mine`
-        # receives, then pass their keys to `sent` or `dropped`. On any interrupt, even
-        # one before this call returns, it must pass `mine` to `abandoned`.
+        # receives, then pass their keys to `sent` or `drop_claims`. On any interrupt,
+        # also before this call returns, it must pass `mine` to `abandon_claims`.
         others: dict[int, Future[bytes | None]] = {}
         with self._lock:
             for at, key in enumerate(keys):
@@ -127,7 +127,7 @@ class SingleFlight:
                 if coming is None:
                     mine[at] = self._coming[key] = Claim()
                 else:
-                    others[at] = coming.awaited()
+                    others[at] = coming.await_claim()
         return others
 
     def sent(
@@ -138,14 +138,14 @@ class SingleFlight:
         # which may be blocked meanwhile. A zero vector has no direction: it is None.
         batch.add_done_callback(lambda done: self._resolve_promises(keys, done))
 
-    def dropped(self, keys: Sequence[FlightKey]) -> None:
+    def drop_claims(self, keys: Sequence[FlightKey]) -> None:
         """Give up claims: the futures of these keys fail with `EmbedderError`."""
         for key in keys:
             promise = self._pop_promise(key)
             if promise is not None:
                 promise.set_exception(_shared_call_error())
 
-    def abandoned(
+    def abandon_claims(
         self, keys: Sequence[FlightKey], claimed: Mapping[int, Claim]
     ) -> None:
         """Give up the unresolved claims of a caller that was interrupted."""
@@ -161,7 +161,7 @@ class SingleFlight:
         self, keys: Sequence[FlightKey], done: Future[list[bytes | None]]
     ) -> None:
         if done.cancelled() or done.exception() is not None:
-            self.dropped(keys)
+            self.drop_claims(keys)
             return
         for key, vector in zip(keys, done.result(), strict=True):
             promise = self._pop_promise(key)
@@ -228,7 +228,7 @@ class SharedWork(Generic[Key]):
             raise
         return new.promise
 
-    def runs(self, key: Key) -> bool:
+    def is_running(self, key: Key) -> bool:
         """Return whether a key has a run in progress."""
         return key in self._runs
 

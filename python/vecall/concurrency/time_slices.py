@@ -43,7 +43,7 @@ _of_thread = _OfThread()
 
 
 @contextmanager
-def watching(work: Watched) -> Iterator[None]:
+def watch_work(work: Watched) -> Iterator[None]:
     """Let work of this thread end or wait between two slices, during the block."""
     _of_thread.work = work
     try:
@@ -52,7 +52,7 @@ def watching(work: Watched) -> Iterator[None]:
         _of_thread.work = None
 
 
-def watched() -> Watched | None:
+def watched_work() -> Watched | None:
     """Return the work of this thread that others may stop, if it is such work."""
     return _of_thread.work
 

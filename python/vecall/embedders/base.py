@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.errors import ConfigError, EmbedderError, InvalidArgumentError
-from vecall.scalars import exact, model_repr
+from vecall.scalars import exact, repr_of_embedder
 
 Vectors = NDArray[np.float32]
 
@@ -141,7 +141,7 @@ class FunctionEmbedder:
             nothing does: give each function its own name.
     """
 
-    __repr__ = model_repr
+    __repr__ = repr_of_embedder
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class CallerVectors:
 
     embeds = False
 
-    __repr__ = model_repr
+    __repr__ = repr_of_embedder
 
     def __init__(self, dimensions: int, *, model_id: str = "caller") -> None:
         """Check the arguments."""
@@ -289,7 +289,7 @@ class EmbeddingProvider(Protocol):
 class ProviderEmbedder:
     """An `EmbeddingProvider` behind the `Embedder` protocol; see `from_provider`."""
 
-    __repr__ = model_repr
+    __repr__ = repr_of_embedder
 
     def __init__(self, provider: EmbeddingProvider, model_id: str) -> None:
         """Check and wrap a provider."""

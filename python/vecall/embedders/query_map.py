@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from vecall._core import LinearMap
 from vecall.embedders.base import Embedder, Vectors, WrappedEmbedder, is_async
 from vecall.errors import ConfigError
-from vecall.scalars import model_repr
+from vecall.scalars import repr_of_embedder
 
 _SHIPPED = Path(__file__).with_name("query_maps")
 _TEMPERATURE = 0.1
@@ -101,7 +101,7 @@ def _load_shipped_map(model_id: str) -> QueryMap | None:
     return QueryMap.load(file) if file.is_file() else None
 
 
-def fit(examples: Sequence[Example]) -> QueryMap:
+def fit_query_map(examples: Sequence[Example]) -> QueryMap:
     """Fit a map on questions whose answers are known."""
     # The loss is the cross-entropy of a softmax over the cosines of a question and all
     # of its user's memories (InfoNCE; van den Oord et al., 2018), plus a penalty on the
@@ -175,7 +175,7 @@ class MappedEmbedder(WrappedEmbedder):
             be read.
     """
 
-    __repr__ = model_repr
+    __repr__ = repr_of_embedder
 
     def __init__(self, embedder: Embedder, query_map: QueryMap | str | Path) -> None:
         """Wrap an embedder."""

@@ -71,7 +71,7 @@ def resolve(embedder: EmbedderLike) -> Embedder | None:
     raise ConfigError(msg)
 
 
-def resolve_later(embedder: EmbedderLike) -> Embedder | Literal["auto"] | None:
+def resolve_embedder_later(embedder: EmbedderLike) -> Embedder | Literal["auto"] | None:
     """Resolve as `resolve`, but return "auto" unchanged: it depends on the file."""
     if isinstance(embedder, str) and embedder == AUTO:
         return AUTO
@@ -179,7 +179,7 @@ def automatic(
 _LOOKED_AT = 512  # leading characters that are checked
 
 
-def scripts_of(embedder: object) -> frozenset[str] | None:
+def scripts_of_embedder(embedder: object) -> frozenset[str] | None:
     """Return the checked attribute `scripts` of an embedder; None if it has none."""
     given: object = getattr(embedder, "scripts", None)
     if given is None:
@@ -197,7 +197,7 @@ def scripts_of(embedder: object) -> frozenset[str] | None:
     return frozenset(map(str, names))
 
 
-def are_known(scripts: frozenset[str] | None, text: str) -> bool:
+def are_letters_known(scripts: frozenset[str] | None, text: str) -> bool:
     """Return whether at least half of a text's letters belong to these scripts."""
     # Only the first 512 characters are checked. None means all scripts.
     if scripts is None or (text.isascii() and "latin" in scripts):

@@ -216,7 +216,7 @@ def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
     return found
 
 
-def with_other_half(conversation: Conversation) -> Conversation:
+def accept_both_halves(conversation: Conversation) -> Conversation:
     """Return the conversation with both halves of an exchange accepted as evidence."""
     # If a user's message is evidence, the reply after it counts too. If a reply is
     # evidence, the message before it counts too. An agent learns the same from either.

@@ -55,7 +55,7 @@ class Bin:
     relevant: float
 
 
-def reliability(
+def reliability_bins(
     confidences: Sequence[float], relevant: Sequence[int], bins: int = BINS
 ) -> list[Bin]:
     """Return the non-empty bins of equal width in [0, 1]; the last bin includes 1."""
@@ -82,24 +82,24 @@ def expected_calibration_error(
     # The number of hits is the weight of a bin.
     if not confidences:
         return None
-    found = reliability(confidences, relevant, bins)
+    found = reliability_bins(confidences, relevant, bins)
     gaps = (bin_.hits * abs(bin_.confidence - bin_.relevant) for bin_ in found)
     return sum(gaps) / len(confidences)
 
 
-def brier(confidences: Sequence[float], relevant: Sequence[int]) -> float | None:
+def brier_score(confidences: Sequence[float], relevant: Sequence[int]) -> float | None:
     """Return the mean squared error of the confidences."""
     pairs = zip(confidences, relevant, strict=True)
     return mean([(confidence - right) ** 2 for confidence, right in pairs])
 
 
-def constant_brier(relevant: Sequence[int]) -> float | None:
+def constant_brier_score(relevant: Sequence[int]) -> float | None:
     """Return the Brier score of a constant prediction of the base rate."""
     rate = mean(relevant)
     return None if rate is None else rate * (1.0 - rate)
 
 
-def auroc(confidences: Sequence[float], relevant: Sequence[int]) -> float | None:
+def roc_area(confidences: Sequence[float], relevant: Sequence[int]) -> float | None:
     """Return the area under the ROC curve."""
     # It is the share of pairs of a relevant and an irrelevant hit in which the relevant
     # hit has the higher confidence. A tie counts as half.
@@ -125,7 +125,7 @@ def mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def deviation(values: Sequence[float]) -> float | None:
+def standard_deviation(values: Sequence[float]) -> float | None:
     """Return the standard deviation of the population."""
     middle = mean(values)
     if middle is None:
@@ -133,9 +133,9 @@ def deviation(values: Sequence[float]) -> float | None:
     return math.sqrt(sum((value - middle) ** 2 for value in values) / len(values))
 
 
-def half_width(differences: Sequence[float]) -> float | None:
+def confidence_half_width(differences: Sequence[float]) -> float | None:
     """Return half the 95 % interval of the mean of paired differences."""
-    spread = deviation(differences)
+    spread = standard_deviation(differences)
     if spread is None or len(differences) < 2:
         return None
     return 1.96 * spread / math.sqrt(len(differences) - 1)
@@ -167,7 +167,7 @@ _FEW = 20
 _DATA = {"locomo": "LoCoMo", "demo": "vecall's demo", "jsonl": "conversations"}
 
 
-def draw(document: Mapping[str, Any], path: Path) -> None:
+def draw_eval_plot(document: Mapping[str, Any], path: Path) -> None:
     """Write the plot of the figures of `vecall eval`, as PNG or SVG."""
     rc_context = import_module("matplotlib").rc_context
     canvas = import_module("matplotlib.backends.backend_agg").FigureCanvasAgg

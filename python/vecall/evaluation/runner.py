@@ -19,13 +19,13 @@ from vecall.embedders import CachedEmbedder, Embedder, Vectors, has_local
 from vecall.embedders.base import WrappedEmbedder, is_async
 from vecall.embedders.local import LocalEmbedder
 from vecall.embedders.query_map import Example, QueryMap
-from vecall.embedders.query_map import fit as fit_map
+from vecall.embedders.query_map import fit_query_map as fit_map
 from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError
 from vecall.evaluation import metrics
 from vecall.evaluation.datasets import Conversation, Question
 from vecall.index.embedding import embedded_text
-from vecall.lexical.features import message_of
+from vecall.lexical.features import query_message
 from vecall.prompts.render import estimate_tokens
 from vecall.ranking.calibration import Calibration, Signals, Weights, fit
 from vecall.ranking.options import CONTEXT, COSINE_ALONE, FACTORS, Ranking
@@ -87,7 +87,7 @@ _COMPARED = {
 }
 
 
-def chosen_modes(selection: str | None) -> list[Mode]:
+def choose_eval_modes(selection: str | None) -> list[Mode]:
     """Return the modes that a comma-separated list names; None: the usual ones."""
     if selection is None:
         selection = "lexical,local" if has_local() else "lexical"
@@ -262,7 +262,7 @@ def ingested(
     # The embedder embeds every text once, for all modes and settings.
     timed = None if embedder is None else TimedEmbedder(embedder)
     cached = None if timed is None else CachedEmbedder(timed, max_bytes=_CACHE_BYTES)
-    turns = turns_of(conversations)
+    turns = count_dataset_turns(conversations)
     with (
         tempfile.TemporaryDirectory() as folder,
         MemoryService(
@@ -277,7 +277,7 @@ def ingested(
         yield subject
 
 
-def turns_of(conversations: Iterable[Conversation]) -> int:
+def count_dataset_turns(conversations: Iterable[Conversation]) -> int:
     """Return the number of turns and memories."""
     return sum(
         len(conversation.memories)
@@ -344,7 +344,7 @@ class Setting(NamedTuple):
 DEFAULT = Setting("default", Ranking())
 
 
-def settings(*, vectors: bool) -> list[Setting]:
+def ablation_settings(*, vectors: bool) -> list[Setting]:
     """Return the default, then the settings that differ from it in one option."""
     weights = {**_WEIGHTS, **(_WEIGHTS_OF_VECTORS if vectors else {})}
     found = [DEFAULT]
@@ -386,7 +386,7 @@ _FOLDS = 5
 _DEPTH = 10
 
 
-def examples_of(
+def query_map_examples(
     conversations: Sequence[Conversation], embedder: Embedder
 ) -> list[Example]:
     """Embed every user's memories and the questions that have an answer."""
@@ -423,7 +423,7 @@ def _embedded(embed: Any, texts: Sequence[str]) -> Vectors:
     return cast("Vectors", np.asarray(vectors, np.float32))
 
 
-def fitted_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
+def fit_and_measure_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
     """Fit a map on all users, and measure it by cross-validation over users."""
     # The figures are recall@10 and MRR of a search by cosine, without a map and with
     # one fitted on other users. Both are None with less than two users.
@@ -487,7 +487,7 @@ class Measured(NamedTuple):
     curve: tuple[float, ...]  # recall at 1, 2, …, DEEPEST
 
 
-def measured(results: Iterable[QuestionResult]) -> list[Measured]:
+def evidence_figures(results: Iterable[QuestionResult]) -> list[Measured]:
     """Return the figures of the questions that have evidence."""
     found = []
     for result in results:
@@ -515,13 +515,13 @@ def recall_figures(found: Sequence[Measured]) -> dict[str, Any]:
     if names and names <= set("12345"):
         groups |= {name: frozenset(of) for name, of in LOCOMO_GROUPS.items()}
     return {
-        **_mean_shares(found),
+        **_mean_found_shares(found),
         "recall_curve": [
             metrics.mean([question.curve[depth] for question in found])
             for depth in range(DEEPEST)
         ],
         "categories": {
-            name: _mean_shares(
+            name: _mean_found_shares(
                 [question for question in found if question.category in groups[name]]
             )
             for name in sorted(groups)
@@ -543,7 +543,7 @@ def ablation_figures(
         ]
         gains[share] = {
             "mean": metrics.mean(differences),
-            "half_width": metrics.half_width(differences),
+            "half_width": metrics.confidence_half_width(differences),
         }
     figures = recall_figures(found)
     del figures["recall_curve"]
@@ -559,7 +559,7 @@ def time_figures(seconds: Sequence[float]) -> dict[str, Any]:
     return values
 
 
-def _mean_shares(found: Sequence[Measured]) -> dict[str, Any]:
+def _mean_found_shares(found: Sequence[Measured]) -> dict[str, Any]:
     values: dict[str, Any] = {
         share: metrics.mean([question.shares[i] for question in found])
         for i, share in enumerate(SHARES)
@@ -588,13 +588,13 @@ def _calibration_figures(
         "hits": len(confidences),
         "base_rate": metrics.mean(relevant),
         "mean": metrics.mean(confidences),
-        "deviation": metrics.deviation(confidences),
+        "deviation": metrics.standard_deviation(confidences),
         "ece": metrics.expected_calibration_error(confidences, relevant),
-        "brier": metrics.brier(confidences, relevant),
-        "constant_brier": metrics.constant_brier(relevant),
-        "auroc": metrics.auroc(confidences, relevant),
+        "brier": metrics.brier_score(confidences, relevant),
+        "constant_brier": metrics.constant_brier_score(relevant),
+        "auroc": metrics.roc_area(confidences, relevant),
         "reliability": [
-            asdict(bin_) for bin_ in metrics.reliability(confidences, relevant)
+            asdict(bin_) for bin_ in metrics.reliability_bins(confidences, relevant)
         ],
     }
 
@@ -632,14 +632,14 @@ def _has_enough_confidence(hit: Hit, floor: float) -> bool:
     return hit.confidence is not None and hit.confidence >= floor
 
 
-def fitted(
+def fit_calibration(
     results: Sequence[QuestionResult], *, vectors: bool, messages: float = 0.0
 ) -> tuple[Weights, dict[str, Any]]:
     """Fit weights on the hits of all results; return figures of held-out users, too."""
     # Each user is evaluated with weights fitted on all others. The figures are None if
     # too few hits remain. `messages` is what a search adds to the log-odds for queries
     # that tell more than they ask.
-    added = [messages * bool(message_of(each.question.text)) for each in results]
+    added = [messages * bool(query_message(each.question.text)) for each in results]
     pairs = list(zip(results, added, strict=True))
     weights = _fit_weights(pairs, vectors)
     confidences: list[float] = []

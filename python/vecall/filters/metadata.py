@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from vecall.clock import to_seconds
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
 from vecall.scalars import exact
-from vecall.types import Filter, Names, several
+from vecall.types import Filter, Names, as_names
 
 Test = Callable[[Any], bool]
 
@@ -32,7 +32,7 @@ AROUND = ("$and", "$or", "$not")
 """Operators around whole conditions."""
 
 
-def _spend_nothing(_comparisons: int) -> None:
+def _count_no_comparisons(_comparisons: int) -> None:
     """Count comparisons where no budget limits them."""
 
 
@@ -49,7 +49,7 @@ class Rules(NamedTuple):
     # Whether NaN, which equals nothing and has no order, and infinity are refused.
     finite_only: bool = True
     # Called with the comparisons that a long stored list or text takes.
-    spend: Callable[[int], None] = _spend_nothing
+    spend: Callable[[int], None] = _count_no_comparisons
     # Fields besides those of the value, and what converts their operands. They begin
     # with "$" and have the operators that compare two values.
     own: Mapping[str, Callable[[object], object]] = MappingProxyType({})
@@ -70,7 +70,7 @@ class Conditions(dict[str, Any]):
     rules: Rules
     asks_own: bool
 
-    def scan(self, most: int | None = None) -> Test:
+    def test_for_scan(self, most: int | None = None) -> Test:
         """Return a test that raises `LimitExceededError` after `most` comparisons."""
         each, left = _comparison_count(self), MOST_COMPARISONS if most is None else most
 
@@ -86,8 +86,8 @@ class Conditions(dict[str, Any]):
                 )
 
         test = self.test
-        if _looks_inside(self):
-            test = parsed(self, self.rules._replace(spend=spend)).test
+        if _looks_inside_values(self):
+            test = parsed_filter(self, self.rules._replace(spend=spend)).test
 
         def within_budget(value: Any) -> bool:
             spend(each)
@@ -96,14 +96,14 @@ class Conditions(dict[str, Any]):
         return within_budget
 
 
-def compiled(where: object, name: str = "where") -> Test:
+def compile_conditions(where: object, name: str = "where") -> Test:
     """Return a test of JSON values for one scan; None or {} is met by every value."""
     if where is None:
         return lambda _: True
-    return parsed(where, Rules(name, finite_only=False)).scan()
+    return parsed_filter(where, Rules(name, finite_only=False)).test_for_scan()
 
 
-def parsed(where: object, rules: Rules) -> Conditions:
+def parsed_filter(where: object, rules: Rules) -> Conditions:
     """Return checked conditions.
 
     `{"kind": "note", "size": {"$gt": 3}}` needs all its fields to match. A field is a
@@ -160,7 +160,7 @@ def _checked_conditions(where: object, rules: Rules, depth: int) -> Conditions:
                 conditions.asks_own = True
             conditions[field], test = _field_condition_and_test(given, rules, depth)
             tests.append(_field_value_test(field, test))
-    conditions.test = _test_of_all(tests)
+    conditions.test = _test_of_all_conditions(tests)
     return conditions
 
 
@@ -182,7 +182,7 @@ def _field_condition_and_test(
             k: _field_condition_and_test(each, rules, depth - 1)
             for k, each in condition.items()
         }
-        inner = _test_of_all(
+        inner = _test_of_all_conditions(
             [_field_value_test(key, test) for key, (_, test) in nested.items()]
         )
         return {key: copy for key, (copy, _) in nested.items()}, lambda stored: (
@@ -198,7 +198,7 @@ def _field_condition_and_test(
     made = {op: _OPERATORS[op](condition[op], rules, depth) for op in operators}
     tests = [test for _, test in made.values()]
     copies = {op: copy for op, (copy, _) in made.items()}
-    return copies, _test_of_all(tests)
+    return copies, _test_of_all_conditions(tests)
 
 
 def _converted_condition(
@@ -234,7 +234,7 @@ def _check_depth(rules: Rules, depth: int) -> None:
         raise LimitExceededError(f"{rules.name}: at most {_DEPTH} levels")
 
 
-def _test_of_all(tests: list[Test]) -> Test:
+def _test_of_all_conditions(tests: list[Test]) -> Test:
     return tests[0] if len(tests) == 1 else _test_among(all, tests)
 
 
@@ -364,7 +364,7 @@ def _containment_test(
     def test(stored: Any) -> bool:
         if isinstance(stored, list):
             rules.spend(len(values) * (len(stored) // _VALUES))
-            return among(_is_element(each, stored) for each in values)
+            return among(_is_list_element(each, stored) for each in values)
         if isinstance(stored, str):
             rules.spend(len(texts) * (len(stored) // _CHARACTERS))
             return among(isinstance(each, str) and each in stored for each in values)
@@ -373,7 +373,7 @@ def _containment_test(
     return test
 
 
-def _is_element(wanted: Any, stored: list[Any]) -> bool:
+def _is_list_element(wanted: Any, stored: list[Any]) -> bool:
     at = -1
     with suppress(ValueError):
         while True:  # a list finds fast what may be equal, such as true for 1
@@ -383,13 +383,13 @@ def _is_element(wanted: Any, stored: list[Any]) -> bool:
     return False
 
 
-def _looks_inside(condition: Any) -> bool:
+def _looks_inside_values(condition: Any) -> bool:
     """Whether checked conditions have an operator that looks into stored values."""
     if isinstance(condition, Mapping):
         return not _INSIDE.isdisjoint(condition) or any(
-            map(_looks_inside, condition.values())
+            map(_looks_inside_values, condition.values())
         )
-    return isinstance(condition, list) and any(map(_looks_inside, condition))
+    return isinstance(condition, list) and any(map(_looks_inside_values, condition))
 
 
 def _exists_operator(given: object, rules: Rules, _depth: int) -> tuple[Any, Test]:
@@ -511,7 +511,7 @@ _RULES = Rules(_NAME, MOST_KEYS, 1, MOST_VALUES, scalars_only=True, own=TIMES)
 
 
 def _parsed_conditions(wanted: Mapping[str, Any]) -> Conditions:
-    return wanted if isinstance(wanted, Conditions) else parsed(wanted, _RULES)
+    return wanted if isinstance(wanted, Conditions) else parsed_filter(wanted, _RULES)
 
 
 def asks_times(wanted: Mapping[str, Any] | None) -> bool:
@@ -527,8 +527,8 @@ def with_times(
 
 
 def scan_of(wanted: Mapping[str, Any], most: int | None = None) -> Test:
-    """Return a test of the metadata of one scan; see `Conditions.scan`."""
-    return _parsed_conditions(wanted).scan(most)
+    """Return a test of the metadata of one scan; see `Conditions.test_for_scan`."""
+    return _parsed_conditions(wanted).test_for_scan(most)
 
 
 def needed(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
@@ -553,7 +553,7 @@ def check_conditions(conditions: object, max_bytes: int) -> Conditions:
     """Return a checked copy of conditions on custom_metadata."""
     # `max_bytes` limits their JSON. `$timestamp` and `$updated_at` are times of the
     # memory.
-    checked = parsed(conditions, _RULES)
+    checked = parsed_filter(conditions, _RULES)
     try:
         size = len(json.dumps(checked))
     except ValueError:  # an integer of thousands of digits
@@ -590,38 +590,38 @@ class Labelled(Protocol):
         """The trust tier."""
 
 
-def has_labels(row: Labelled, conditions: Filter) -> bool:
+def passes_labels(row: Labelled, conditions: Filter) -> bool:
     """Whether author, kind, source and trust pass a filter."""
     return (
-        (conditions.author is None or row.author in several(conditions.author))
-        and (conditions.kind is None or row.kind in several(conditions.kind))
-        and (conditions.source is None or row.source in several(conditions.source))
-        and (conditions.trust is None or row.trust in several(conditions.trust))
-        and row.kind not in several(conditions.not_kind)
-        and begins_with(row.kind, conditions.kind_prefix)
+        (conditions.author is None or row.author in as_names(conditions.author))
+        and (conditions.kind is None or row.kind in as_names(conditions.kind))
+        and (conditions.source is None or row.source in as_names(conditions.source))
+        and (conditions.trust is None or row.trust in as_names(conditions.trust))
+        and row.kind not in as_names(conditions.not_kind)
+        and begins_with_prefix(row.kind, conditions.kind_prefix)
     )
 
 
-def begins_with(name: object, prefixes: Names | None) -> bool:
+def begins_with_prefix(name: object, prefixes: Names | None) -> bool:
     """Whether a name begins with one of the prefixes, if there are any."""
     if prefixes is None:
         return True
     # The row of a vector store may have anything here.
-    return isinstance(name, str) and name.startswith(several(prefixes))
+    return isinstance(name, str) and name.startswith(as_names(prefixes))
 
 
-def is_left_out(id_: str, session: str | None, conditions: Filter) -> bool:
+def filter_leaves_out(id_: str, session: str | None, conditions: Filter) -> bool:
     """Whether a filter leaves out a memory by its id or its session."""
     return (
-        id_ in several(conditions.not_id)
-        or (session is not None and session in several(conditions.not_session_id))
-        or not begins_with(session, conditions.session_prefix)
+        id_ in as_names(conditions.not_id)
+        or (session is not None and session in as_names(conditions.not_session_id))
+        or not begins_with_prefix(session, conditions.session_prefix)
     )
 
 
 def passes(row: Labelled, metadata: Mapping[str, object], conditions: Filter) -> bool:
     """Whether labels and metadata pass a filter."""
-    return has_labels(row, conditions) and (
+    return passes_labels(row, conditions) and (
         conditions.metadata is None
         or _parsed_conditions(conditions.metadata).test(metadata)
     )

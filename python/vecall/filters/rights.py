@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, Right, RightsError
-from vecall.scalars import Shown, exact, make_exact
-from vecall.types import Filter, several
+from vecall.scalars import Shown, exact, make_fields_exact
+from vecall.types import Filter, as_names
 
 # The trust tiers and their order.
 
@@ -25,7 +25,7 @@ TRUST_TIERS = (
 _RANKS = {tier: rank for rank, tier in enumerate(reversed(TRUST_TIERS))}
 
 
-def check_tier(tier: object, name: str) -> str:
+def check_trust_tier(tier: object, name: str) -> str:
     """Return a tier if it is one of `TRUST_TIERS`."""
     tier = exact(tier)
     if not isinstance(tier, str) or tier not in _RANKS:
@@ -43,20 +43,20 @@ def tiers_from(floor: str) -> tuple[str, ...]:
     return tuple(tier for tier in TRUST_TIERS if reaches(tier, floor))
 
 
-def exceeds(tier: str | None, ceiling: str) -> bool:
+def tier_exceeds(tier: str | None, ceiling: str) -> bool:
     """Whether a tier ranks above another one; None ranks as "unknown"."""
     return _RANKS.get(tier or "", 0) > _RANKS[ceiling]
 
 
-def at_most(tier: str | None, ceiling: str | None) -> str | None:
+def cap_trust_tier(tier: str | None, ceiling: str | None) -> str | None:
     """Return a tier that ranks no higher than a ceiling; None lowers nothing."""
     # A tier of your own becomes the ceiling, because its rank is unknown.
     if tier is None or ceiling is None:
         return tier
-    return ceiling if tier not in _RANKS or exceeds(tier, ceiling) else tier
+    return ceiling if tier not in _RANKS or tier_exceeds(tier, ceiling) else tier
 
 
-def may_correct(tier: str | None, own: str | None) -> bool:
+def may_correct_tier(tier: str | None, own: str | None) -> bool:
     """Whether a writer whose memories have the tier `own` may correct a memory."""
     return tier in (None, TRUST_TIERS[-1], own)
 
@@ -70,7 +70,7 @@ class Claims:
     source: str | None = None  # of all of them; None: the writer chooses
     author: str | None = None  # of all of them; None: the writer chooses
 
-    def check_names(self, told: Mapping[str, Any]) -> None:
+    def check_claimed_names(self, told: Mapping[str, Any]) -> None:
         """Refuse another source or author than the writer's."""
         bound: tuple[tuple[Right, str | None, tuple[str, ...]], ...] = (
             ("source", self.source, ("source",)),
@@ -81,17 +81,17 @@ class Claims:
                 msg = f"This caller is bound to another {right}; leave it out."
                 raise RightsError(msg, right)
 
-    def stamped(self, told: Mapping[str, Any]) -> dict[str, Any]:
+    def stamp_memory(self, told: Mapping[str, Any]) -> dict[str, Any]:
         """Return a memory with the trust, source and author that it is stored with.
 
         Raises:
             RightsError: It claims a value that the writer may not give.
         """
-        self.check_names(told)
+        self.check_claimed_names(told)
         made = dict(told)
         if self.max_trust is not None:
             tier = made.setdefault("trust", self.max_trust)
-            if tier not in _RANKS or exceeds(tier, self.max_trust):
+            if tier not in _RANKS or tier_exceeds(tier, self.max_trust):
                 below = TRUST_TIERS[TRUST_TIERS.index(self.max_trust) :]
                 msg = f"For this caller trust must be one of {', '.join(below)}."
                 raise RightsError(msg, "trust")
@@ -143,9 +143,9 @@ class Rights(Shown):
 
     def __post_init__(self) -> None:
         """Check the values."""
-        make_exact(self)
+        make_fields_exact(self)
         if self.min_trust is not None:
-            check_tier(self.min_trust, "min_trust")
+            check_trust_tier(self.min_trust, "min_trust")
         for name in ("review", "read_only"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidTypeError(f"{name}: expected True or False")
@@ -182,14 +182,14 @@ class Rights(Shown):
         if conditions is None or conditions.trust is None:
             tiers = tiers_from(self.min_trust)
         else:
-            tiers = tuple(filter(self.trusts, several(conditions.trust)))
+            tiers = tuple(filter(self.trusts, as_names(conditions.trust)))
         return replace(conditions or Filter(), trust=tiers) if tiers else None
 
     def with_limits_of(self, other: Rights) -> Rights:
         """Return what both allow."""
         floor = self.min_trust
         if other.min_trust is not None and (
-            floor is None or exceeds(other.min_trust, floor)
+            floor is None or tier_exceeds(other.min_trust, floor)
         ):
             floor = other.min_trust
         return Rights(

@@ -14,23 +14,23 @@ from operator import itemgetter
 from typing import Any
 
 from vecall.clock import DAY_S
-from vecall.coding_agents.transcript import LineTurns, turns_of_line
+from vecall.coding_agents.transcript import LineTurns, turns_of_transcript_line
 from vecall.importing.sources import (
     MOST_CHARACTERS,
     Record,
     Source,
+    drop_missing_fields,
     expected,
-    given,
+    imported_time,
     mapping_of,
-    seconds_of,
 )
-from vecall.ingest.parts import is_instruction, unwrapped
-from vecall.store import ForeignFile, memory_id
+from vecall.ingest.parts import is_instruction_role, unwrap_langchain_message
+from vecall.store import ForeignFile, make_memory_id
 
 _ROW = 200  # bytes of the fields of a turn besides its text, about
 
 
-def turn(
+def make_turn_record(
     place: str,
     *,
     session: str,
@@ -44,14 +44,14 @@ def turn(
 ) -> Record:
     """Return the record of a turn; `kind` is its type, which the intake knows."""
     own = metadata if isinstance(metadata, dict) else {}
-    first = given(**named)  # it stands first and wins
+    first = drop_missing_fields(**named)  # it stands first and wins
     item = {
         "session_id": session,
         "event_id": event,
         "role": role,
         "content": content,
-        "timestamp": seconds_of(timestamp, place),
-        "custom_metadata": {**first, **given(**own), **first} or None,
+        "timestamp": imported_time(timestamp, place),
+        "custom_metadata": {**first, **drop_missing_fields(**own), **first} or None,
     }
     if kind is not None:
         item["type"] = kind
@@ -67,18 +67,18 @@ def _memory(
         source.tally.left_out["no_text"] += 1
         return
     for name in ("timestamp", "valid_until"):
-        named[name] = seconds_of(named.get(name), place)
+        named[name] = imported_time(named.get(name), place)
     item = {**named, "text": text, "custom_metadata": metadata}
     yield Record(place, item, _ROW + len(text))
 
 
-def _objects(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_json_objects(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the JSON objects of a file with their places."""
     for place, value, _, _ in source.json:
         yield place, mapping_of(value, place)
 
 
-def _numbered(
+def _number_objects(
     values: Iterable[object], place: str, what: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the objects of a list with their places."""
@@ -87,13 +87,13 @@ def _numbered(
         yield where, mapping_of(value, where)
 
 
-def chained(previous: str, role: object, content: object) -> str:
+def chained_id(previous: str, role: object, content: object) -> str:
     """Return the id of a turn that has none: of all that was said up to it."""
     text = content if isinstance(content, str) else json.dumps(content, sort_keys=True)
-    return memory_id(previous, str(role), text)
+    return make_memory_id(previous, str(role), text)
 
 
-def own(source: Source) -> Iterator[Record]:
+def read_own_lines(source: Source) -> Iterator[Record]:
     """Read vecall's own lines, or an array of the same objects."""
     for place, value, _, size in source.json:
         yield Record(place, mapping_of(value, place), size)
@@ -102,7 +102,7 @@ def own(source: Source) -> Iterator[Record]:
 _MESSAGE = "role content name timestamp created_at created metadata id".split()
 
 
-def openai(source: Source) -> Iterator[Record]:
+def read_openai_chats(source: Source) -> Iterator[Record]:
     """Read chat messages; what is not in an array or object of its own is one chat."""
     heads: dict[int, str] = {}
     for place, value, array, _ in source.json:
@@ -120,8 +120,8 @@ def openai(source: Source) -> Iterator[Record]:
 
 
 def _openai_turns(source: Source, messages: list[Any], place: str) -> Iterator[Record]:
-    session = head = memory_id(json.dumps(messages, sort_keys=True))
-    for where, message in _numbered(messages, place, "message"):
+    session = head = make_memory_id(json.dumps(messages, sort_keys=True))
+    for where, message in _number_objects(messages, place, "message"):
         record = _openai_turn(source, message, where, session, head)
         head = record.item["event_id"]
         yield record
@@ -135,10 +135,10 @@ def _openai_turn(
         expected(place, 'a chat message with a "role"')
     source.tally.rest(message, _MESSAGE)
     times = (message.get(name) for name in ("timestamp", "created_at", "created"))
-    return turn(
+    return make_turn_record(
         place,
         session=session,
-        event=chained(before, role, content),
+        event=chained_id(before, role, content),
         role=role,
         content=content,
         timestamp=next((time for time in times if time is not None), None),
@@ -155,30 +155,30 @@ _CHATGPT_MESSAGE = "id author create_time content metadata recipient".split()
 _HIDDEN = "is_visually_hidden_from_conversation"
 
 
-def chatgpt(source: Source) -> Iterator[Record]:
+def of_chatgpt(source: Source) -> Iterator[Record]:
     """Read conversations.json: the branch of each conversation that was shown last."""
-    for place, conversation in _objects(source):
+    for place, conversation in _read_json_objects(source):
         nodes = mapping_of(conversation.get("mapping"), f"{place}, mapping")
         session = conversation.get("conversation_id") or conversation.get("id")
         if not isinstance(session, str):
             expected(place, "a conversation with an id")
         source.tally.rest(conversation, _CHATGPT)
-        path = _shown_branch(nodes, conversation.get("current_node"), place)
-        spoken = sum(map(_is_said, nodes.values())) - sum(map(_is_said, path))
+        path = _shown_chatgpt_branch(nodes, conversation.get("current_node"), place)
+        spoken = sum(map(_is_said_node, nodes.values())) - sum(map(_is_said_node, path))
         if spoken:
             source.tally.left_out["other_branch"] += spoken
         for number, node in enumerate(path, 1):
-            if _is_said(node):
+            if _is_said_node(node):
                 where, title = f"{place}, message {number}", conversation.get("title")
                 message = node["message"]
-                yield from _chatgpt_message(source, message, where, session, title)
+                yield from _read_chatgpt_message(source, message, where, session, title)
 
 
-def _is_said(node: object) -> bool:
+def _is_said_node(node: object) -> bool:
     return isinstance(node, dict) and isinstance(node.get("message"), dict)
 
 
-def _shown_branch(
+def _shown_chatgpt_branch(
     nodes: dict[Any, Any], current: object, place: str
 ) -> list[Mapping[str, Any]]:
     """Return the nodes from the root to the current one, or to the last leaf."""
@@ -201,7 +201,7 @@ def _shown_branch(
     return path[::-1]
 
 
-def _chatgpt_message(
+def _read_chatgpt_message(
     source: Source, message: dict[str, Any], place: str, session: str, title: object
 ) -> Iterator[Record]:
     author = mapping_of(message.get("author"), f"{place}, author")
@@ -210,7 +210,7 @@ def _chatgpt_message(
     kind = content.get("content_type")
     parts = content.get("parts")
     reason = ""
-    if metadata.get(_HIDDEN) or is_instruction(author.get("role")):
+    if metadata.get(_HIDDEN) or is_instruction_role(author.get("role")):
         reason = "hidden"
     elif kind not in ("text", "multimodal_text") or not isinstance(parts, list):
         reason = str(kind)  # thoughts, code, results of tools
@@ -227,7 +227,7 @@ def _chatgpt_message(
     event = message.get("id")
     if not isinstance(event, str):
         expected(place, "a message with an id")
-    yield turn(
+    yield make_turn_record(
         place,
         session=session,
         event=event,
@@ -244,14 +244,14 @@ _CLAUDE = "uuid name created_at updated_at chat_messages".split()
 _CLAUDE_MESSAGE = "uuid text content sender created_at updated_at".split()
 
 
-def claude(source: Source) -> Iterator[Record]:
+def read_claude(source: Source) -> Iterator[Record]:
     """Read the conversations.json of Claude's export."""
-    for place, conversation in _objects(source):
+    for place, conversation in _read_json_objects(source):
         session, messages = conversation.get("uuid"), conversation.get("chat_messages")
         if not isinstance(session, str) or not isinstance(messages, list):
             expected(place, 'a conversation with "uuid" and "chat_messages"')
         source.tally.rest(conversation, _CLAUDE)
-        for where, message in _numbered(messages, place, "message"):
+        for where, message in _number_objects(messages, place, "message"):
             event, sender = message.get("uuid"), message.get("sender")
             if not isinstance(event, str) or not isinstance(sender, str):
                 expected(where, 'a message with "uuid" and "sender"')
@@ -261,7 +261,7 @@ def claude(source: Source) -> Iterator[Record]:
                 for part in content:
                     if isinstance(part, dict) and part.get("type") != "text":
                         source.tally.fields[f"content.{part.get('type')}"] += 1
-            yield turn(
+            yield make_turn_record(
                 where,
                 session=session,
                 event=event,
@@ -272,10 +272,10 @@ def claude(source: Source) -> Iterator[Record]:
             )
 
 
-def transcript(source: Source) -> Iterator[Record]:
+def read_transcript(source: Source) -> Iterator[Record]:
     """Read a transcript of Claude Code, Codex or Cursor, with its whole texts."""
     session = source.session
-    has_others = source.path is not None and _has_events(source.path)
+    has_others = source.path is not None and _has_codex_events(source.path)
     spare: list[Record] = []
     at = number = 0
     while line := source.stream.readline(MOST_CHARACTERS + 1):
@@ -283,15 +283,15 @@ def transcript(source: Source) -> Iterator[Record]:
         place = f"line {number}"
         if len(line) > MOST_CHARACTERS:
             expected(place, f"at most {MOST_CHARACTERS:,} bytes")
-        found = turns_of_line(line, at) if line.strip() else LineTurns([])
+        found = turns_of_transcript_line(line, at) if line.strip() else LineTurns([])
         at += len(line)
-        if not found.is_known and not _is_object(line):
+        if not found.is_known and not _is_json_object_line(line):
             expected(place, "a JSON object, as the line of a transcript")
         session = found.session_id or session
         if not found.turns and line.strip():
             source.tally.left_out["not_said"] += 1
         for each in found.turns:
-            record = turn(
+            record = make_turn_record(
                 place,
                 session=session,
                 event=each.id,
@@ -310,14 +310,14 @@ def transcript(source: Source) -> Iterator[Record]:
     yield from spare
 
 
-def _is_object(line: bytes) -> bool:
+def _is_json_object_line(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
         return False
 
 
-def _has_events(path: Any) -> bool:
+def _has_codex_events(path: Any) -> bool:
     """Whether Codex wrote events, so that its messages to the model are no turns."""
     marks = (b'"user_message"', b'"agent_message"')
     with path.open("rb") as stream:
@@ -327,16 +327,16 @@ def _has_events(path: Any) -> bool:
         )
 
 
-def langchain(source: Source) -> Iterator[Record]:
+def of_langchain(source: Source) -> Iterator[Record]:
     """Read what `messages_to_dict` or `FileChatMessageHistory` wrote."""
     head = source.session
-    for place, value in _objects(source):
-        record = _langchain_message(source, value, place, source.session, head)
+    for place, value in _read_json_objects(source):
+        record = _read_langchain_message(source, value, place, source.session, head)
         head = record.item["event_id"]
         yield record
 
 
-def _langchain_message(
+def _read_langchain_message(
     source: Source,
     value: dict[str, Any],
     place: str,
@@ -345,15 +345,15 @@ def _langchain_message(
     event: str = "",
 ) -> Record:
     """Return the turn of a message of LangChain's, of which it may be an envelope."""
-    message = unwrapped(value)
+    message = unwrap_langchain_message(value)
     if not isinstance(message.get("type"), str):
         expected(place, 'a message of LangChain with a "type"')
     content = message.get("content")
     source.tally.rest(message, ("type", "content", "name", "id", "example"))
-    return turn(
+    return make_turn_record(
         place,
         session=session,
-        event=event or chained(before, message["type"], content),
+        event=event or chained_id(before, message["type"], content),
         role=None,
         content=content,
         kind=message["type"],
@@ -368,14 +368,14 @@ _MEM0 = (
 ).split()
 
 
-def mem0(source: Source) -> Iterator[Record]:
+def read_mem0(source: Source) -> Iterator[Record]:
     """Read what mem0's `get_all`, `search` or its platform returned."""
-    for at, page in _objects(source):
+    for at, page in _read_json_objects(source):
         listed = [n for n in ("results", "memories") if isinstance(page.get(n), list)]
         entries: Iterable[tuple[str, dict[str, Any]]] = [(at, page)]
         for name in listed[:1]:
             source.tally.rest(page, (name, "count", "next", "previous"))
-            entries = _numbered(page[name], at, "record")
+            entries = _number_objects(page[name], at, "record")
         for place, entry in entries:
             text = "" if entry.get("memory", "-") is None else entry.get("memory")
             if not isinstance(text, str) or not isinstance(entry.get("id"), str):
@@ -384,10 +384,10 @@ def mem0(source: Source) -> Iterator[Record]:
                 source.tally.rest(entry, _MEM0)
             own, more = entry.get("metadata"), ("agent_id", "updated_at", "categories")
             metadata = own if isinstance(own, dict) else {}
-            metadata |= given(**{name: entry.get(name) for name in more})
+            metadata |= drop_missing_fields(**{name: entry.get(name) for name in more})
             until = entry.get("expiration_date")
             if isinstance(until, str) and len(until) == 10:  # the last day, no time
-                until = (seconds_of(until, place, "expiration_date") or 0.0) + DAY_S
+                until = (imported_time(until, place, "expiration_date") or 0.0) + DAY_S
             yield from _memory(
                 source,
                 place,
@@ -402,9 +402,9 @@ def mem0(source: Source) -> Iterator[Record]:
             )
 
 
-def chroma(source: Source) -> Iterator[Record]:
+def read_chroma(source: Source) -> Iterator[Record]:
     """Read what `collection.get()` of Chroma returned."""
-    for place, columns in _objects(source):
+    for place, columns in _read_json_objects(source):
         ids = columns.get("ids")
         if not isinstance(ids, list):
             expected(place, 'a JSON object with "ids", as collection.get() returns it')
@@ -415,10 +415,10 @@ def chroma(source: Source) -> Iterator[Record]:
             expected(place, "as many documents and metadatas as ids")
         source.tally.rest(columns, ("ids", "documents", "metadatas", "included"))
         for number, row in enumerate(zip(ids, documents, metadatas, strict=True), 1):
-            yield from _chroma_entry(source, f"{place}, record {number}", *row)
+            yield from _read_chroma_entry(source, f"{place}, record {number}", *row)
 
 
-def _chroma_entry(
+def _read_chroma_entry(
     source: Source,
     place: str,
     id_: object,
@@ -433,7 +433,7 @@ def _chroma_entry(
     yield from _memory(source, place, document, metadata, id=id_, timestamp=timestamp)
 
 
-def require_mapping(text: object, place: str) -> dict[str, Any]:
+def require_json_object(text: object, place: str) -> dict[str, Any]:
     """Return a JSON object from itself or its text; the error has the place."""
     try:
         value = json.loads(text) if isinstance(text, str | bytes) else text
@@ -451,23 +451,23 @@ _OF_MEMORY = f"{_EVENTS.removeprefix('id ')} event_id author content_json"
 def format_of_tables(file: ForeignFile) -> str | None:
     """Return the name of the format that a file's tables are of; None for no known."""
     for name, (table, columns, _) in _TABLES.items():
-        if file.has(table, columns):
+        if file.has_table(table, columns):
             return name.partition(" ")[0]
     return None
 
 
-def database(source: Source, wanted: str) -> Iterator[Record]:
+def read_chat_database(source: Source, wanted: str) -> Iterator[Record]:
     """Read a SQLite file of one format; the error says that it has no such tables."""
-    with ForeignFile(source.need_path()) as file:
+    with ForeignFile(source.require_source_path()) as file:
         for name, (table, columns, reader) in _TABLES.items():
-            if name.partition(" ")[0] == wanted and file.has(table, columns):
+            if name.partition(" ")[0] == wanted and file.has_table(table, columns):
                 source.total = max(file.count(table), 1)
                 yield from reader(source, file, table)
                 return
         expected(source.name, f"the tables of a {wanted} database")
 
 
-def _rows_of(
+def _read_table_rows(
     source: Source, file: ForeignFile, table: str, *order: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the rows of a table with their places; count them as progress."""
@@ -485,39 +485,39 @@ def _adk_sessions(source: Source, file: ForeignFile, table: str) -> Iterator[Rec
         source.tally.fields["state"] += session.get("state") not in (None, "", "{}")
     owner = itemgetter("app_name", "user_id", "session_id")
     order = ("app_name", "user_id", "session_id", "timestamp")
-    rows = _rows_of(source, file, table, *order)
+    rows = _read_table_rows(source, file, table, *order)
     for (app, user, session_id), group in groupby(rows, lambda each: owner(each[1])):
         events = []
         first, size = "", 0
         for place, row in group:
             first = first or place
-            events.append(_adk_event(source, row, place))
+            events.append(_read_adk_event(source, row, place))
             size += _ROW + len(str(row.get("event_data") or row.get("content") or ""))
         names = {"app_name": app, "user_id": user, "id": session_id}
         yield Record(f"{first} and after it", {**names, "events": events}, size)
 
 
-def _adk_event(source: Source, row: dict[str, Any], place: str) -> dict[str, Any]:
+def _read_adk_event(source: Source, row: dict[str, Any], place: str) -> dict[str, Any]:
     if "event_data" in row:
-        event = require_mapping(row["event_data"], place)
+        event = require_json_object(row["event_data"], place)
         source.tally.rest(event, _ADK_KNOWN)
         stamp = event.get("timestamp", row["timestamp"])
-        return {**event, "id": row["id"], "timestamp": seconds_of(stamp, place)}
+        return {**event, "id": row["id"], "timestamp": imported_time(stamp, place)}
     # The older schema: a column for each field. Its actions are a pickle, which runs
     # code when it is read.
     if row.get("actions"):
         source.tally.fields["actions"] += 1
-    event = given(
+    event = drop_missing_fields(
         id=row["id"],
         author=row.get("author"),
-        timestamp=seconds_of(row["timestamp"], place),
+        timestamp=imported_time(row["timestamp"], place),
         branch=row.get("branch"),
         partial=bool(row.get("partial")) or None,
         invocation_id=row.get("invocation_id"),
     )
     for name in ("content", "custom_metadata", "input_transcription", *_OLDER):
         if row.get(name):
-            event[name] = require_mapping(row[name], place)
+            event[name] = require_json_object(row[name], place)
     source.tally.rest(row, (*event, *_ADK_COLUMNS))
     return event
 
@@ -531,15 +531,15 @@ _ADK_KNOWN = (
 ).split()
 
 
-def _adk_memory(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
+def _adk_memory_rows(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     order = ("app_name", "user_id", "session_id", "timestamp")
-    for place, row in _rows_of(source, file, table, *order):
-        record = turn(
+    for place, row in _read_table_rows(source, file, table, *order):
+        record = make_turn_record(
             place,
             session=row["session_id"],
             event=row["event_id"],
             role=None,
-            content=require_mapping(row["content_json"], place),
+            content=require_json_object(row["content_json"], place),
             timestamp=row["timestamp"],
         )
         names = {name: row[name] for name in ("app_name", "user_id", "author")}
@@ -547,10 +547,10 @@ def _adk_memory(source: Source, file: ForeignFile, table: str) -> Iterator[Recor
 
 
 def _openai_messages(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
-    for place, row in _rows_of(source, file, table, "session_id", "id"):
-        message = require_mapping(row["message_data"], place)
+    for place, row in _read_table_rows(source, file, table, "session_id", "id"):
+        message = require_json_object(row["message_data"], place)
         source.tally.rest(message, ("role", "content", "type", "id", "status"))
-        yield turn(
+        yield make_turn_record(
             place,
             session=row["session_id"],
             event=str(row["id"]),
@@ -563,10 +563,10 @@ def _openai_messages(source: Source, file: ForeignFile, table: str) -> Iterator[
 
 
 def _langchain_rows(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
-    for place, row in _rows_of(source, file, table, "session_id", "id"):
-        message = require_mapping(row["message"], place)
+    for place, row in _read_table_rows(source, file, table, "session_id", "id"):
+        message = require_json_object(row["message"], place)
         session, id_ = str(row["session_id"]), str(row["id"])
-        yield _langchain_message(source, message, place, session, "", id_)
+        yield _read_langchain_message(source, message, place, session, "", id_)
 
 
 def _langgraph_items(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
@@ -574,19 +574,19 @@ def _langgraph_items(source: Source, file: ForeignFile, table: str) -> Iterator[
     vectors = file.count("store_vectors") if "store_vectors" in file.columns else 0
     if vectors:
         source.tally.fields["embedding"] += vectors
-    for place, row in _rows_of(source, file, table):
-        updated = seconds_of(row["updated_at"], place)
-        item = given(
-            created_at=seconds_of(row["created_at"], place),
+    for place, row in _read_table_rows(source, file, table):
+        updated = imported_time(row["updated_at"], place)
+        item = drop_missing_fields(
+            created_at=imported_time(row["created_at"], place),
             updated_at=updated,
-            expires_at=seconds_of(row.get("expires_at"), place),
+            expires_at=imported_time(row.get("expires_at"), place),
         )
         if "expires_at" in item and row.get("ttl_minutes"):
             item["ttl"] = 60.0 * row["ttl_minutes"]
         elif "expires_at" in item:
             source.tally.fields["expires_at"] += 1
             del item["expires_at"]
-        value = require_mapping(row["value"], place)
+        value = require_json_object(row["value"], place)
         path = row["prefix"].split(".") if row["prefix"] else []
         item |= {"ns": path, "key": row["key"], "value": value}
         yield Record(place, {"item": item}, _ROW + len(str(row["value"])))
@@ -594,7 +594,7 @@ def _langgraph_items(source: Source, file: ForeignFile, table: str) -> Iterator[
 
 def _mem0_history(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     """Read what each memory of mem0 said last; a deleted one is left out."""
-    rows = _rows_of(source, file, table, "memory_id")
+    rows = _read_table_rows(source, file, table, "memory_id")
     if "messages" in file.columns:
         source.tally.fields["messages"] += file.count("messages")
     for id_, group in groupby(rows, lambda each: each[1]["memory_id"]):
@@ -614,7 +614,7 @@ def _mem0_history(source: Source, file: ForeignFile, table: str) -> Iterator[Rec
             source,
             place,
             row["new_memory"],
-            given(updated_at=row.get("updated_at")),
+            drop_missing_fields(updated_at=row.get("updated_at")),
             id=id_,
             author=row.get("actor_id") or row.get("role"),
             timestamp=begun,
@@ -630,24 +630,24 @@ def _chroma_rows(source: Source, file: ForeignFile, table: str) -> Iterator[Reco
     values = file.rows("embedding_metadata", ["id"])
     by_row = groupby(values, itemgetter("id"))
     at, group = next(by_row, (None, iter(())))
-    for place, row in _rows_of(source, file, table, "id"):
+    for place, row in _read_table_rows(source, file, table, "id"):
         while at is not None and at < row["id"]:
             at, group = next(by_row, (None, iter(())))
         metadata = {}
         if at == row["id"]:
-            metadata = {each["key"]: _chroma_value(each) for each in group}
+            metadata = {each["key"]: _chroma_metadata_value(each) for each in group}
         document = metadata.pop("chroma:document", None)
         collection = named.get(row["segment_id"], "")
         metadata["collection"] = collection
         id_ = f"{collection}:{row['embedding_id']}"
         if len(id_.encode()) > 512:
-            id_ = memory_id(collection, row["embedding_id"])
+            id_ = make_memory_id(collection, row["embedding_id"])
         source.tally.fields["embedding"] += 1
         created = row.get("created_at")
-        yield from _chroma_entry(source, place, id_, document, metadata, created)
+        yield from _read_chroma_entry(source, place, id_, document, metadata, created)
 
 
-def _chroma_value(row: dict[str, Any]) -> object:
+def _chroma_metadata_value(row: dict[str, Any]) -> object:
     if row.get("bool_value") is not None:
         return bool(row["bool_value"])
     values = (row[name] for name in ("string_value", "int_value", "float_value"))
@@ -660,7 +660,7 @@ _TABLES: dict[str, tuple[str, str, _Reader]] = {
     "chroma": ("embeddings", "id segment_id embedding_id", _chroma_rows),
     "adk": ("events", f"{_EVENTS} event_data", _adk_sessions),
     "adk older": ("events", f"{_EVENTS} author content", _adk_sessions),
-    "adk memory": ("memory_events", _OF_MEMORY, _adk_memory),
+    "adk memory": ("memory_events", _OF_MEMORY, _adk_memory_rows),
     "openai-agents": ("agent_messages", "id session_id message_data", _openai_messages),
     "langgraph": ("store", "prefix key value created_at updated_at", _langgraph_items),
     "langchain": ("message_store", "id session_id message", _langchain_rows),

@@ -19,14 +19,14 @@ from typing import Any, TextIO
 from vecall.clock import to_iso, to_seconds
 from vecall.errors import ConfigError, InvalidArgumentError, StorageError
 from vecall.importing import sources
-from vecall.importing.chats import chained, require_mapping
+from vecall.importing.chats import chained_id, require_json_object
 from vecall.importing.sources import Record, Source, expected
 from vecall.ingest.drafts import EPISODE
 from vecall.ingest.fields import ENTRY
-from vecall.ingest.passages import split
+from vecall.ingest.passages import split_into_passages
 from vecall.limits import Owner
 from vecall.service.memory_service import MemoryService
-from vecall.store import memory_id
+from vecall.store import make_memory_id
 from vecall.types import MemoryEntry
 
 PASSAGE_BYTES = 2_000
@@ -42,7 +42,7 @@ _BLOCK = 1 << 20  # characters of a section that are held
 _ROW = 200
 
 
-def _text_lines(source: Source, most: int = _BLOCK) -> Iterator[tuple[int, str]]:
+def _read_text_lines(source: Source, most: int = _BLOCK) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text with their numbers; a very long one in pieces."""
     number = 1
     text = source.text()
@@ -51,23 +51,23 @@ def _text_lines(source: Source, most: int = _BLOCK) -> Iterator[tuple[int, str]]
             yield number, line
             number += line.endswith("\n")
     except UnicodeError:
-        sources.not_text(f"after line {number}")
+        sources.refuse_binary_source(f"after line {number}")
 
 
 _COLUMNS = {**ENTRY.spellings, "message": "content", "body": "content", "parts": None}
 
 
-def table(source: Source) -> Iterator[Record]:
+def read_csv(source: Source) -> Iterator[Record]:
     """Read a table with a line of names: "a,b", "a;b", or tabs."""
     csv.field_size_limit(max(csv.field_size_limit(), sources.MOST_CHARACTERS))
-    lines = (line for _, line in _text_lines(source, sources.MOST_CHARACTERS))
+    lines = (line for _, line in _read_text_lines(source, sources.MOST_CHARACTERS))
     first = next(lines, "")
     marks = {mark: first.count(mark) for mark in "\t,;"}
     rows = csv.reader(
         lines, delimiter=max(marks, key=lambda mark: marks[mark]), strict=True
     )
     names = next(csv.reader([first], rows.dialect), [])
-    fields = _fields_of(source, names)
+    fields = _fields_of_columns(source, names)
     is_text = [field == "content" for field in fields]
     has_ids = "id" in fields or "event_id" in fields
     chains: dict[object, str] | None = None if has_ids else {}
@@ -82,13 +82,13 @@ def table(source: Source) -> Iterator[Record]:
             if not any(map(str.strip, compress(cells, is_text))):
                 source.tally.left_out["no_text"] += 1
                 continue
-            yield _row_record(place, zip(fields, names, cells, strict=False), chains)
+            yield _table_record(place, zip(fields, names, cells, strict=False), chains)
     except csv.Error as error:
         msg = f"line {rows.line_num + 1}: not a row of a table: {error}"
         raise InvalidArgumentError(msg) from None
 
 
-def _fields_of(source: Source, names: list[str]) -> list[str | None]:
+def _fields_of_columns(source: Source, names: list[str]) -> list[str | None]:
     """Return the field of each column; None for one that is metadata."""
     if source.columns is None:
         spelled = [name.strip().lower() for name in names]
@@ -99,7 +99,7 @@ def _fields_of(source: Source, names: list[str]) -> list[str | None]:
         if unknown:
             msg = f"map: {len(unknown)} of its columns are not in the first line"
             raise InvalidArgumentError(msg)
-        of = {column: _field_named(name) for name, column in source.columns.items()}
+        of = {column: _field_of_column(name) for name, column in source.columns.items()}
         fields = [of.get(name) for name in names]
         remedy = " as the field text"
     # Of two columns for one field, the second one is metadata.
@@ -111,14 +111,14 @@ def _fields_of(source: Source, names: list[str]) -> list[str | None]:
     return fields
 
 
-def _field_named(name: str) -> str:
+def _field_of_column(name: str) -> str:
     field = ENTRY.spellings.get(name)
     if field is None:
         expected("map", f"fields of {', '.join([*ENTRY.names, *ENTRY.aliases])}")
     return field
 
 
-def _row_record(
+def _table_record(
     place: str,
     cells: Iterator[tuple[str | None, str, str]],
     chains: dict[object, str] | None,
@@ -133,9 +133,9 @@ def _row_record(
         if field is None:
             metadata[name] = cell
         elif field in ("timestamp", "valid_until"):
-            item[field] = sources.seconds_of(cell, place, field)
+            item[field] = sources.imported_time(cell, place, field)
         elif field == "custom_metadata":
-            metadata |= require_mapping(cell, place)
+            metadata |= require_json_object(cell, place)
         elif field == "importance":
             item[field] = _parse_importance(cell, place)
         else:
@@ -145,7 +145,7 @@ def _row_record(
     session = item.get("session_id")
     if session is not None and chains is not None:
         head = chains.get(session, session)
-        item["event_id"] = chained(head, item.get("author"), item.get("content", ""))
+        item["event_id"] = chained_id(head, item.get("author"), item.get("content", ""))
         chains[session] = item["event_id"]
     return Record(place, item, size)
 
@@ -157,15 +157,15 @@ def _parse_importance(cell: str, place: str) -> float:
         expected(place, "importance as a number from 0 to 1")
 
 
-def text(source: Source) -> Iterator[Record]:
+def read_text(source: Source) -> Iterator[Record]:
     """Read plain text as passages."""
     start = 0
-    for block in _blocks(line for _, line in _text_lines(source)):
-        yield from _passages(source, block, start, "", {})
+    for block in _read_text_blocks(line for _, line in _read_text_lines(source)):
+        yield from _passages_of_block(source, block, start, "", {})
         start += len(block)
 
 
-def _blocks(lines: Iterator[str]) -> Iterator[str]:
+def _read_text_blocks(lines: Iterator[str]) -> Iterator[str]:
     """Yield consecutive lines together, a bounded number of characters at once."""
     held: list[str] = []
     size = 0
@@ -178,25 +178,25 @@ def _blocks(lines: Iterator[str]) -> Iterator[str]:
     yield "".join(held)
 
 
-def _passages(
+def _passages_of_block(
     source: Source, block: str, start: int, heading: str, front: Mapping[str, Any]
 ) -> Iterator[Record]:
     """Yield the passages of a block that begins at a character of the document."""
     at = 0
-    for passage in split(block, PASSAGE_BYTES):
+    for passage in split_into_passages(block, PASSAGE_BYTES):
         at = block.index(passage, at)
         begin = start + at
         at += len(passage)
         place = {
             "document": source.document,
-            **sources.given(heading=heading),
+            **sources.drop_missing_fields(heading=heading),
             "start": begin,
             "end": start + at,
         }
         for name in front.keys() & place.keys():
             source.tally.fields[f"front matter {name}"] += 1
         item: dict[str, Any] = {
-            "id": memory_id(source.document, heading, passage),
+            "id": make_memory_id(source.document, heading, passage),
             "text": passage,
             "kind": "document",
             "source": source.document,
@@ -204,7 +204,7 @@ def _passages(
         }
         if isinstance(front.get("timestamp"), str):
             with suppress(InvalidArgumentError):  # which is metadata only
-                item["timestamp"] = sources.seconds_of(front["timestamp"], "")
+                item["timestamp"] = sources.imported_time(front["timestamp"], "")
         yield Record(f"character {begin}", item, _ROW + len(passage))
 
 
@@ -212,9 +212,9 @@ _HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
-def markdown(source: Source) -> Iterator[Record]:
+def read_markdown(source: Source) -> Iterator[Record]:
     """Read Markdown by its headings; what `vecall export` wrote, as the memories."""
-    lines = _text_lines(source)
+    lines = _read_text_lines(source)
     front: dict[str, Any] = {}
     start = 0
     held: list[str] = []
@@ -223,17 +223,17 @@ def markdown(source: Source) -> Iterator[Record]:
     fence = ""
     first = next(lines, (1, ""))[1]
     if first.rstrip() == TITLE:
-        yield from _exported_memories(lines)
+        yield from _read_exported_memories(lines)
         return
-    whole = list(_front_matter(lines)) if first.rstrip() == "---" else []
+    whole = list(_read_front_matter(lines)) if first.rstrip() == "---" else []
     if whole and whole[-1].rstrip() == "---":
-        front = front_values("".join(whole[:-1]))
+        front = parse_front_matter("".join(whole[:-1]))
         if "vecall" in front:
             body = (line for _, line in lines)
-            yield _exported_memory(front["vecall"], body, "front matter")
+            yield _read_exported_memory(front["vecall"], body, "front matter")
             return
         start = len(first) + sum(map(len, whole))
-        yield from _title_and_description(source, front)
+        yield from _passages_of_front_matter(source, front)
         whole = []
     else:
         whole.insert(0, first)
@@ -244,7 +244,7 @@ def markdown(source: Source) -> Iterator[Record]:
         heading = None if fence else _HEADING.match(line)
         if heading or (size >= _BLOCK and line.endswith("\n")):
             block = "".join(held)
-            yield from _passages_of(source, block, start, headings, front, heading)
+            yield from _section_passages(source, block, start, headings, front, heading)
             start += len(block)
             held, size = [], 0
         if heading:
@@ -253,10 +253,10 @@ def markdown(source: Source) -> Iterator[Record]:
             headings.append((level, heading[2]))
         held.append(line)
         size += len(line)
-    yield from _passages_of(source, "".join(held), start, headings, front, None)
+    yield from _section_passages(source, "".join(held), start, headings, front, None)
 
 
-def _passages_of(
+def _section_passages(
     source: Source,
     block: str,
     start: int,
@@ -270,23 +270,23 @@ def _passages_of(
     if following and headings and is_bare and len(following[1]) > headings[-1][0]:
         return
     path = " > ".join(title for _, title in headings)
-    yield from _passages(source, block, start, path, front)
+    yield from _passages_of_block(source, block, start, path, front)
 
 
-def _title_and_description(
+def _passages_of_front_matter(
     source: Source, front: Mapping[str, Any]
 ) -> Iterator[Record]:
     """Yield the title and the description of the front matter, to be found by them."""
     about = [front.get(name) for name in ("title", "name", "description")]
     texts = [each for each in about if isinstance(each, str) and each]
     if texts:
-        for record in _passages(source, "\n".join(texts), 0, "", front):
+        for record in _passages_of_block(source, "\n".join(texts), 0, "", front):
             place = {"start": 0, "end": 0}  # of the front matter, not of the body
             record.item["custom_metadata"] |= place
             yield record._replace(place="front matter")
 
 
-def _front_matter(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
+def _read_front_matter(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
     """Yield the lines up to the second "---", or a bounded number of characters."""
     taken = 0
     for _, line in lines:
@@ -301,7 +301,7 @@ _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")
 
 
-def front_values(text: str) -> dict[str, Any]:
+def parse_front_matter(text: str) -> dict[str, Any]:
     """Return scalars, lists and blocks of YAML; else all as the text "front_matter"."""
     found: dict[str, Any] = {}
     lines = [line.rstrip() for line in text.split("\n")]
@@ -326,7 +326,7 @@ def front_values(text: str) -> dict[str, Any]:
         elif inner and all(each.startswith("- ") for each in inner):
             found[pair[1]] = [_yaml_scalar(each[2:].strip()) for each in inner]
         elif inner:
-            nested = front_values("\n".join(inner))
+            nested = parse_front_matter("\n".join(inner))
             if "front_matter" in nested or any(each[:3] == "   " for each in raw):
                 return {**found, "front_matter": text}
             found[pair[1]] = nested
@@ -355,20 +355,20 @@ def _yaml_scalar(value: str) -> Any:
     return value
 
 
-def _exported_memory(fields: object, body: Iterator[str], place: str) -> Record:
+def _read_exported_memory(fields: object, body: Iterator[str], place: str) -> Record:
     if not isinstance(fields, dict):
         expected(place, "the fields of a memory after vecall:")
     item = {**fields, "text": "".join(body).removesuffix("\n")}
     return Record(place, item, _ROW + len(item["text"]))
 
 
-def _exported_memories(lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
+def _read_exported_memories(lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
     """Yield the memories below their marks, which say how many lines a text has."""
     for number, line in lines:
         if not line.startswith(MARK):
             continue
         place = f"line {number}"
-        fields = require_mapping(
+        fields = require_json_object(
             "{" + line.rstrip()[len(MARK) :].removesuffix("-->"), place
         )
         count = fields.pop("lines", None)
@@ -380,7 +380,7 @@ def _exported_memories(lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
             count -= found[1].endswith("\n")
         if count:
             expected(place, "a memory of as many lines as its mark says")
-        yield _exported_memory(fields, iter(body), place)
+        yield _read_exported_memory(fields, iter(body), place)
 
 
 # Exports that people and other programs read, and that come in again.
@@ -429,11 +429,11 @@ def export_file(
     if user_id is not None and app_name is None:
         raise InvalidArgumentError("user_id: needs app_name, the app of the user")
     target = Path(path)
-    rows = _rows_of_memories(memory, app_name, user_id)
+    rows = _read_rows_to_export(memory, app_name, user_id)
     try:
         if format == "okf":
             target.mkdir()
-            return _write_bundle(target, rows)
+            return _write_export_bundle(target, rows)
         with ExitStack() as undo, target.open("x", encoding="utf-8", newline="") as out:
             undo.callback(target.unlink, missing_ok=True)  # an incomplete export
             count = EXPORTS[format](out, rows)
@@ -446,7 +446,7 @@ def export_file(
         raise StorageError(msg) from error
 
 
-def _rows_of_memories(
+def _read_rows_to_export(
     memory: MemoryService, app: str | None, user: str | None
 ) -> Iterator[tuple[Row, MemoryEntry]]:
     """Yield the fields of every memory, user by user, in order of creation."""
@@ -458,7 +458,7 @@ def _rows_of_memories(
         for user_id in users if user is None else [user]:
             owner: Owner = {"app_name": app_name, "user_id": user_id}
             for entry in _all_pages(partial(service.list_memories, **owner), "cursor"):
-                yield _importable_fields({**owner}, entry), entry
+                yield _exported_fields({**owner}, entry), entry
 
 
 def _all_pages(listed: Callable[..., Any], following: str) -> Iterator[Any]:
@@ -472,16 +472,16 @@ def _all_pages(listed: Callable[..., Any], following: str) -> Iterator[Any]:
             return
 
 
-def _importable_fields(row: Row, entry: MemoryEntry) -> Row:
+def _exported_fields(row: Row, entry: MemoryEntry) -> Row:
     """Return the fields that an import needs; a turn's id follows from the others."""
     for name in _NAMES[2:]:
         value = getattr(entry, name)
         if value is not None:
             row[name] = value
     derived = (
-        memory_id(entry.session_id, entry.event_id)
+        make_memory_id(entry.session_id, entry.event_id)
         if entry.event_id is not None
-        else memory_id(entry.session_id, entry.author, entry.timestamp, entry.text)
+        else make_memory_id(entry.session_id, entry.author, entry.timestamp, entry.text)
     )
     is_turn = entry.kind == EPISODE and entry.session_id is not None
     if is_turn and entry.id == derived:
@@ -491,7 +491,7 @@ def _importable_fields(row: Row, entry: MemoryEntry) -> Row:
     return row
 
 
-def _write_csv(out: TextIO, rows: Iterator[tuple[Row, MemoryEntry]]) -> int:
+def _write_export_csv(out: TextIO, rows: Iterator[tuple[Row, MemoryEntry]]) -> int:
     names = [*_NAMES, "text", "custom_metadata"]
     table = csv.writer(out, lineterminator="\n")
     table.writerow(names)
@@ -510,7 +510,7 @@ def _write_csv(out: TextIO, rows: Iterator[tuple[Row, MemoryEntry]]) -> int:
     return count
 
 
-def _write_markdown(out: TextIO, rows: Iterator[tuple[Row, MemoryEntry]]) -> int:
+def _write_export_markdown(out: TextIO, rows: Iterator[tuple[Row, MemoryEntry]]) -> int:
     out.write(f"{TITLE}\n")
     count = 0
     owner: tuple[str, str] | None = None
@@ -525,13 +525,13 @@ def _write_markdown(out: TextIO, rows: Iterator[tuple[Row, MemoryEntry]]) -> int
     return count
 
 
-def _write_bundle(folder: Path, rows: Iterator[tuple[Row, MemoryEntry]]) -> int:
+def _write_export_bundle(folder: Path, rows: Iterator[tuple[Row, MemoryEntry]]) -> int:
     count = 0
     for row, entry in rows:
         count += 1
         title = " ".join(entry.text.split())[:80]
         slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40] or "memory"
-        digest = memory_id(row["app_name"], row["user_id"], entry.id)[:12]
+        digest = make_memory_id(row["app_name"], row["user_id"], entry.id)[:12]
         head = {
             "type": entry.kind or "memory",
             "title": title,
@@ -546,8 +546,8 @@ def _write_bundle(folder: Path, rows: Iterator[tuple[Row, MemoryEntry]]) -> int:
 
 
 EXPORTS: dict[str, Callable[[Any, Iterator[tuple[Row, MemoryEntry]]], int]] = {
-    "csv": _write_csv,
-    "md": _write_markdown,
-    "okf": _write_bundle,
+    "csv": _write_export_csv,
+    "md": _write_export_markdown,
+    "okf": _write_export_bundle,
 }
 """The formats of `export_file`."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from vecall.coding_agents.transcript import turns_of_line
+from vecall.coding_agents.transcript import turns_of_transcript_line
 from vecall.content import get_field
 from vecall.errors import (
     CorruptFileError,
@@ -24,7 +24,7 @@ from vecall.errors import (
     WriteRejectedError,
 )
 from vecall.importing import chats, documents
-from vecall.importing.sources import Record, Source, Tally, expected, open_source
+from vecall.importing.sources import Record, Source, Tally, expected, open_import
 from vecall.ingest.drafts import Given, entry_drafts, event_drafts
 from vecall.ingest.fields import CallMetadata
 from vecall.limits import Limits
@@ -55,41 +55,41 @@ _DATABASES = (".db", ".sqlite", ".sqlite3")
 _MARKDOWN = (".md", ".markdown")
 
 FORMATS = {
-    "vecall": Format("vecall's own lines", chats.own, is_verbatim=False),
-    "openai": Format("chat messages of OpenAI's form", chats.openai),
-    "chatgpt": Format("ChatGPT's export", chats.chatgpt, suffixes=(".json", ".zip")),
-    "claude": Format("Claude's export", chats.claude, suffixes=(".json", ".zip")),
+    "vecall": Format("vecall's own lines", chats.read_own_lines, is_verbatim=False),
+    "openai": Format("chat messages of OpenAI's form", chats.read_openai_chats),
+    "chatgpt": Format("ChatGPT's export", chats.of_chatgpt, suffixes=(".json", ".zip")),
+    "claude": Format("Claude's export", chats.read_claude, suffixes=(".json", ".zip")),
     "transcript": Format(
         "transcripts of Claude Code, Codex, Cursor",
-        chats.transcript,
+        chats.read_transcript,
         suffixes=(".jsonl",),
     ),
-    "mem0": Format("mem0's get_all, history.db", chats.mem0, is_database=True),
-    "chroma": Format("Chroma's get, its folder", chats.chroma, is_database=True),
+    "mem0": Format("mem0's get_all, history.db", chats.read_mem0, is_database=True),
+    "chroma": Format("Chroma's get, its folder", chats.read_chroma, is_database=True),
     "adk": Format("google-adk's databases", None, is_database=True),
-    "langchain": Format("LangChain's histories", chats.langchain, is_database=True),
+    "langchain": Format("LangChain's histories", chats.of_langchain, is_database=True),
     "langgraph": Format("LangGraph's SqliteStore, as items", None, is_database=True),
     "openai-agents": Format("OpenAI Agents' SQLiteSession", None, is_database=True),
-    "csv": Format("CSV and TSV", documents.table, suffixes=(".csv", ".tsv", ".tab")),
-    "markdown": Format("Markdown", documents.markdown, suffixes=_MARKDOWN),
-    "okf": Format("Open Knowledge Format", documents.markdown, suffixes=_MARKDOWN),
+    "csv": Format("CSV and TSV", documents.read_csv, suffixes=(".csv", ".tsv", ".tab")),
+    "markdown": Format("Markdown", documents.read_markdown, suffixes=_MARKDOWN),
+    "okf": Format("Open Knowledge Format", documents.read_markdown, suffixes=_MARKDOWN),
     "text": Format(
-        "plain text", documents.text, suffixes=(".txt", ".text", ".rst", ".org")
+        "plain text", documents.read_text, suffixes=(".txt", ".text", ".rst", ".org")
     ),
 }
 _RESERVED = ("index.md", "log.md")  # of a bundle in the Open Knowledge Format
 
 
-def detected(source: Source) -> str:
+def detect_import_format(source: Source) -> str:
     """Return the name of the format of a source, or raise an error that names it."""
     head = source.head
     if not head.strip():
         expected(source.name, "some content; it is empty")
     if head.startswith(_SQLITE):
-        with ForeignFile(source.need_path()) as file:
+        with ForeignFile(source.require_source_path()) as file:
             found = chats.format_of_tables(file)
             if found is None:
-                own = file.has("mem", "id text") or "part" in file.columns
+                own = file.has_table("mem", "id text") or "part" in file.columns
                 use = "a vecall file; use `vecall copy`" if own else "known tables"
                 expected(source.name, f"{use if own else f'a database with {use}'}")
             return found
@@ -107,7 +107,7 @@ def detected(source: Source) -> str:
             return "vecall"  # whose reader names the line
         names = ", ".join(FORMATS)
         expected(source.name, f"a format that is recognised; use --from {names}")
-    if _is_transcript(head):
+    if _is_transcript_head(head):
         return "transcript"
     first = source.json.peek()
     if first is None:
@@ -115,11 +115,11 @@ def detected(source: Source) -> str:
     return _format_of_value(first.value)
 
 
-def _is_transcript(head: bytes) -> bool:
+def _is_transcript_head(head: bytes) -> bool:
     lines = filter(bytes.strip, head.split(b"\n", 50)[:50])
     return any(
         found.turns or (found.is_known and found.session_id is not None)
-        for found in (turns_of_line(line, 0) for line in lines)
+        for found in (turns_of_transcript_line(line, 0) for line in lines)
     )
 
 
@@ -146,12 +146,12 @@ def _format_of_value(value: Any) -> str:
     return next((each for each, fits in tests.items() if fits), "vecall").split()[0]
 
 
-def records(source: Source, name: str) -> Iterator[Record]:
+def read_import_records(source: Source, name: str) -> Iterator[Record]:
     """Yield the records of a source in a format; an error has the place."""
     form = FORMATS[name]
     is_sqlite = source.head.startswith(_SQLITE)
     if form.is_database and (is_sqlite or form.reader is None):
-        return chats.database(source, name)
+        return chats.read_chat_database(source, name)
     reader = form.reader
     assert reader is not None
     return reader(source)
@@ -163,18 +163,18 @@ Sources = Generator[Source, None, None]
 def sources(path: Path, name: str, wanted: str, **more: Any) -> Sources:
     """Yield a file, those of a folder or an archive; count others."""
     if path.is_dir():
-        yield from _sources_of_folder(path, name, wanted, **more)
+        yield from _find_sources_in_folder(path, name, wanted, **more)
         return
-    source = open_source(path, name, **more)
+    source = open_import(path, name, **more)
     if not source.head.startswith(_ZIP):
         with source.stream:
             yield source
         return
     source.stream.close()
-    yield from _sources_of_archive(path, name, **more)
+    yield from _find_sources_in_archive(path, name, **more)
 
 
-def _sources_of_archive(path: Path, name: str, **more: Any) -> Iterator[Source]:
+def _find_sources_in_archive(path: Path, name: str, **more: Any) -> Iterator[Source]:
     tally = more["tally"]
     found = False
     try:
@@ -204,7 +204,7 @@ def _sources_of_archive(path: Path, name: str, **more: Any) -> Iterator[Source]:
         expected(name, "a zip archive with conversations.json")
 
 
-def _sources_of_folder(
+def _find_sources_in_folder(
     path: Path, name: str, wanted: str, **more: Any
 ) -> Iterator[Source]:
     tally = more["tally"]
@@ -215,8 +215,8 @@ def _sources_of_folder(
     known = set()
     for each in FORMATS.values() if wanted == "auto" else [FORMATS[wanted]]:
         known |= {*each.suffixes, *(_DATABASES if each.is_database else ())}
-    files = list(_files_below(path))
-    bundle = wanted == "okf" or any(map(_has_type, files[:20]))
+    files = list(_import_files_below(path))
+    bundle = wanted == "okf" or any(map(_is_okf_concept, files[:20]))
     for file in files:
         document = file.relative_to(path).as_posix()
         if file.suffix.lower() not in known or file.is_symlink():
@@ -230,7 +230,7 @@ def _sources_of_folder(
             yield from sources(file, f"{name}/{document}", wanted, **own)
 
 
-def _files_below(path: Path) -> Iterator[Path]:
+def _import_files_below(path: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(each for each in folders if not each.startswith("."))
         for each in sorted(names):
@@ -238,7 +238,7 @@ def _files_below(path: Path) -> Iterator[Path]:
                 yield Path(folder, each)
 
 
-def _has_type(path: Path) -> bool:
+def _is_okf_concept(path: Path) -> bool:
     """Whether a file is a concept of the Open Knowledge Format."""
     if path.suffix.lower() not in _MARKDOWN:
         return False
@@ -247,7 +247,7 @@ def _has_type(path: Path) -> bool:
     return head.startswith("---\n") and "\ntype:" in head.partition("\n---")[0] + "\n"
 
 
-def checked_columns(text: str | None) -> dict[str, str] | None:
+def parse_import_columns(text: str | None) -> dict[str, str] | None:
     """Return the columns of a table by field, from "text=column,author=column"."""
     if text is None:
         return None
@@ -268,12 +268,12 @@ _EXAMPLES = 3
 _Group = tuple[object, ...]
 
 
-def is_session(item: Mapping[str, Any]) -> bool:
+def is_session_record(item: Mapping[str, Any]) -> bool:
     """Whether a record holds a whole session."""
     return "events" in item or "messages" in item
 
 
-def is_entry(item: Mapping[str, Any]) -> bool:
+def is_memory_record(item: Mapping[str, Any]) -> bool:
     """Whether a record holds a memory, not a turn of a session."""
     return get_field(item, "id") is not None or get_field(item, "session_id") is None
 
@@ -295,15 +295,15 @@ class OwnerBatches:
         """Add a record; yield the groups of records to write now, in this order."""
         item = record.item
         owner = (get_field(item, "app_name"), get_field(item, "user_id"))
-        if is_session(item) or get_field(item, "supersedes") is not None:
+        if is_session_record(item) or get_field(item, "supersedes") is not None:
             yield from self._take([key for key in self._groups if key[:2] == owner])
-        if is_session(item):
+        if is_session_record(item):
             yield [record]
             return
         key: _Group = owner
         if "item" in item:
             key = (*owner, "item", None)
-        elif not is_entry(item):
+        elif not is_memory_record(item):
             key = (*owner, get_field(item, "session_id"))
         group = self._groups.setdefault(key, [])
         group.append(record)
@@ -442,8 +442,8 @@ class ImportJob:
         begin = time.perf_counter()
         try:
             for source in given:
-                with naming_source(source):
-                    self._import(source, wanted)
+                with naming_source_in_errors(source):
+                    self._import_source(source, wanted)
         finally:
             if self._memory is not None:
                 self.report.new = max(0, _memory_count(self._memory) - self._before)
@@ -455,15 +455,15 @@ class ImportJob:
             self._memory = self._opening()
             self._before = _memory_count(self._memory)
 
-    def _import(self, source: Source, wanted: str) -> None:
-        name = detected(source) if wanted == "auto" else wanted
+    def _import_source(self, source: Source, wanted: str) -> None:
+        name = detect_import_format(source) if wanted == "auto" else wanted
         self.report.formats[name] += 1
         self._is_verbatim = FORMATS[name].is_verbatim
         if name == "vecall" and source.head.startswith(EXPORT_HEADER):
             self._import_export(source.stream)
             return
         with ThreadPoolExecutor(_WRITES_AT_ONCE, "vecall-import") as self._pool:
-            self._write_all(source, records(source, name))
+            self._write_source_records(source, read_import_records(source, name))
 
     def _import_export(self, stream: Any) -> None:
         self._open()
@@ -475,7 +475,7 @@ class ImportJob:
         done = self._memory.sync.admin.import_jsonl(stream, app_name=app, user_id=user)
         self.report.memories += done
 
-    def _write_all(self, source: Source, found: Iterator[Record]) -> None:
+    def _write_source_records(self, source: Source, found: Iterator[Record]) -> None:
         """Write all records before the first bad one, then raise the error of it."""
         batches = OwnerBatches()
         errors: list[VecallError] = []
@@ -490,7 +490,7 @@ class ImportJob:
         with going_on():
             for record in found:
                 self.report.records += 1
-                for batch in batches.add(self._with_owner(record)):
+                for batch in batches.add(self._record_with_owner(record)):
                     self._add_to_window(source, batch)
         for batch in batches.rest():
             with going_on():
@@ -500,7 +500,7 @@ class ImportJob:
         if errors:
             raise errors[0]
 
-    def _with_owner(self, record: Record) -> Record:
+    def _record_with_owner(self, record: Record) -> Record:
         """Return a record with an app and a user."""
         for name, option, value in self._names:
             if get_field(record.item, name) is None:
@@ -512,9 +512,9 @@ class ImportJob:
 
     def _add_to_window(self, source: Source, batch: list[Record]) -> None:
         """Add a batch to those that are written together, each by its own thread."""
-        key = _session_key(batch[0].item)
+        key = _import_session(batch[0].item)
         alone = any(get_field(record.item, "supersedes") for record in batch)
-        if alone or any(_session_key(each[0].item) == key for each in self._window):
+        if alone or any(_import_session(each[0].item) == key for each in self._window):
             self._write_window(source)
         self._window.append(batch)
         if alone or len(self._window) == _WRITES_AT_ONCE:
@@ -575,9 +575,9 @@ class ImportJob:
             with self._lock:
                 self.report.items += len(batch)
             return AddedIds()
-        if is_session(first):
+        if is_session_record(first):
             return memory.add_session_to_memory(first)
-        if is_entry(first):
+        if is_memory_record(first):
             # Memories deleted since an earlier import stay deleted.
             return memory.add_memory(
                 app_name=app,
@@ -589,7 +589,7 @@ class ImportJob:
         return memory.add_events_to_memory(
             app_name=app,
             user_id=user,
-            events=_events(batch),
+            events=_events_of_batch(batch),
             session_id=get_field(first, "session_id"),
             verbatim=self._is_verbatim,
         )
@@ -601,14 +601,14 @@ class ImportJob:
             self._count_found("item", batch, [])
             return AddedIds()
         scope = CallMetadata({}, app=app, user=user, verbatim=self._is_verbatim)
-        if not is_session(first) and is_entry(first):
+        if not is_session_record(first) and is_memory_record(first):
             items = [record.item for record in batch]
             given = entry_drafts(items, scope, limits)
             self._count_found("memory", batch, given)
             return AddedIds()
         session = get_field(first, "session_id") or get_field(first, "id")
-        events: Any = _events(batch)
-        if is_session(first):
+        events: Any = _events_of_batch(batch)
+        if is_session_record(first):
             events = get_field(first, "events") or get_field(first, "messages") or []
         given = event_drafts(events, session, scope, limits)
         self._count_found("turn", batch, given)
@@ -627,7 +627,7 @@ class ImportJob:
             found.first = min([*times, *([] if found.first is None else [found.first])])
             found.last = max([*times, *([] if found.last is None else [found.last])])
         items = [record.item.get("item", record.item) for record in batch]
-        if is_session(items[0]):
+        if is_session_record(items[0]):
             items = items[0].get("events") or items[0].get("messages") or []
         for item in items:
             inner = item.get("custom_metadata") or {}
@@ -644,7 +644,7 @@ def _memory_count(memory: MemoryService) -> int:
 
 
 @contextmanager
-def naming_source(source: Source) -> Iterator[None]:
+def naming_source_in_errors(source: Source) -> Iterator[None]:
     """Add the name of a source to an error that has none."""
     try:
         yield
@@ -655,16 +655,16 @@ def naming_source(source: Source) -> Iterator[None]:
         raise
 
 
-def _session_key(item: Mapping[str, Any]) -> _Group:
-    session = get_field(item, "id" if is_session(item) else "session_id")
+def _import_session(item: Mapping[str, Any]) -> _Group:
+    session = get_field(item, "id" if is_session_record(item) else "session_id")
     return (
         get_field(item, "app_name"),
         get_field(item, "user_id"),
-        session if is_session(item) or not is_entry(item) else None,
+        session if is_session_record(item) or not is_memory_record(item) else None,
     )
 
 
-def _events(batch: list[Record]) -> list[dict[str, Any]]:
+def _events_of_batch(batch: list[Record]) -> list[dict[str, Any]]:
     return [{**each.item, "id": get_field(each.item, "event_id")} for each in batch]
 
 

@@ -123,7 +123,7 @@ class Source:
         """The JSON values in it."""
         return JsonReader(self.stream)
 
-    def need_path(self) -> Path:
+    def require_source_path(self) -> Path:
         """Return the path; raise ConfigError for a pipe: a database needs one."""
         if self.path is None:
             msg = f"{self.name}: this format is read from a file, not from a pipe"
@@ -132,10 +132,10 @@ class Source:
 
     def text(self) -> io.TextIOWrapper:
         """Return its text, decoded as UTF-8, or as UTF-16 after a byte order mark."""
-        return io.TextIOWrapper(self.stream, _encoding(self.head), newline="")
+        return io.TextIOWrapper(self.stream, _text_encoding(self.head), newline="")
 
 
-def open_source(path: Path, name: str, **more: Any) -> Source:
+def open_import(path: Path, name: str, **more: Any) -> Source:
     """Open a file, or raise ConfigError."""
     try:
         stream = path.open("rb")
@@ -146,13 +146,13 @@ def open_source(path: Path, name: str, **more: Any) -> Source:
     return Source(name, stream, path=path, total=total, **more)
 
 
-def _encoding(head: bytes) -> str:
+def _text_encoding(head: bytes) -> str:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     return "utf-8-sig"
 
 
-def not_text(place: str) -> NoReturn:
+def refuse_binary_source(place: str) -> NoReturn:
     """Refuse bytes that are no text."""
     expected(place, "text in UTF-8, or UTF-16 with a byte order mark")
 
@@ -169,7 +169,7 @@ def mapping_of(value: object, place: str) -> dict[str, Any]:
     return value
 
 
-def seconds_of(value: object, place: str, name: str = "timestamp") -> float | None:
+def imported_time(value: object, place: str, name: str = "timestamp") -> float | None:
     """Return a time since 1970, in UTC by default; the error has the place."""
     if value is None or value == "":
         return None
@@ -179,7 +179,7 @@ def seconds_of(value: object, place: str, name: str = "timestamp") -> float | No
         raise type(error)(f"{place}: {error}") from None
 
 
-def given(**fields: Any) -> dict[str, Any]:
+def drop_missing_fields(**fields: Any) -> dict[str, Any]:
     """Return the fields that have a value."""
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
@@ -255,16 +255,16 @@ class JsonReader:
             except RecursionError:
                 is_cut, why = False, "nested too deeply"
             except ValueError as error:
-                is_cut = self._is_cut(error)
+                is_cut = self._is_value_cut_off(error)
                 why = str(getattr(error, "msg", "a number of too many digits"))
             self._require_size(place, len(self._text) - self._at if is_cut else 0)
-            if not is_cut or not self._read_more():
+            if not is_cut or not self._read_more_json():
                 self._refuse(place, why)
         size, self._at = end - self._at, end
         self._require_size(place, size)
         return JsonValue(place, value, array, size)
 
-    def _is_cut(self, error: ValueError) -> bool:
+    def _is_value_cut_off(self, error: ValueError) -> bool:
         """Whether the end of what was read may be the reason of an error."""
         if self._ended or not isinstance(error, json.JSONDecodeError):
             return False
@@ -288,7 +288,7 @@ class JsonReader:
             self._at = match.end()
             if self._at < len(self._text):
                 return self._text[self._at]
-            if not self._read_more():
+            if not self._read_more_json():
                 return None
 
     def _line_number(self) -> int:
@@ -296,19 +296,19 @@ class JsonReader:
         self._line_at = self._at
         return self._line
 
-    def _read_more(self) -> bool:
+    def _read_more_json(self) -> bool:
         """Read as much again as was read of the present value; False at the end."""
         if self._ended:
             return False
         data = self._stream.read(max(_CHUNK, len(self._text) - self._at))
         if self._decoder is None:
-            self._decoder = codecs.getincrementaldecoder(_encoding(data[:4]))()
+            self._decoder = codecs.getincrementaldecoder(_text_encoding(data[:4]))()
         self._ended = not data
         self._line_number()
         try:
             new = self._decoder.decode(data, final=self._ended)
         except UnicodeDecodeError:
-            not_text(f"after line {self._line}")
+            refuse_binary_source(f"after line {self._line}")
         self._text = self._text[self._at :] + new
         self._at = self._line_at = 0
         return bool(new) or not self._ended

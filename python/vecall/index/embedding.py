@@ -24,7 +24,7 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.locks import Claim, FlightKey, SingleFlight
 from vecall.embedders import Embedder, Vectors, checked_vectors
 from vecall.embedders.base import can_embed, is_async
-from vecall.embedders.resolve import are_known, scripts_of
+from vecall.embedders.resolve import are_letters_known, scripts_of_embedder
 from vecall.errors import BusyError, EmbedderError, ReentrantCallError, VecallError
 from vecall.scalars import exact
 
@@ -55,7 +55,7 @@ class EmbeddingQueue:
         self.embedder = embedder
         self.can_embed = can_embed(embedder)
         """Whether it computes vectors; if not, callers give all vectors."""
-        self._scripts = scripts_of(embedder)
+        self._scripts = scripts_of_embedder(embedder)
         allowed = getattr(embedder, "max_concurrency", 1)
         self._at_once = min(allowed, _AT_ONCE) if type(allowed) is int else 1
         self.thread = PluginExecutor("vecall-embedder", max(self._at_once, 1))
@@ -72,7 +72,7 @@ class EmbeddingQueue:
 
     def knows_letters(self, query: str) -> bool:
         """Whether most of a query's letters belong to scripts that the model knows."""
-        return are_known(self._scripts, query)
+        return are_letters_known(self._scripts, query)
 
     def known_query(self, app: str, user: str, query: str) -> Vectors | None:
         """Return the cached vector of a user's query, or None."""
@@ -104,7 +104,7 @@ class EmbeddingQueue:
         while todo or running:
             while todo and len(running) < self._most_in_flight:
                 next_texts, todo = todo[:_BATCH], todo[_BATCH:]
-                batch = self._start_batch(app, user, next_texts, found, elsewhere)
+                batch = self._start_embedding(app, user, next_texts, found, elsewhere)
                 if batch is not None:
                     running.append(batch)
             if running:
@@ -118,7 +118,7 @@ class EmbeddingQueue:
                 found[text] = (await self.embed_texts(app, user, [text]))[0]
         return [found[text] for text in texts]
 
-    def _start_batch(
+    def _start_embedding(
         self,
         app: str,
         user: str,
@@ -142,7 +142,7 @@ class EmbeddingQueue:
                 else:
                     found[texts[at]] = known
                     needless.append(keys[at])
-            self._in_flight.dropped(needless)
+            self._in_flight.drop_claims(needless)
             if not batch:
                 return None
             vectors = self._submit_texts(batch)
@@ -150,7 +150,7 @@ class EmbeddingQueue:
             self._in_flight.sent(claimed, vectors)
             return batch, vectors
         except BaseException:
-            self._in_flight.abandoned(keys, mine)  # others may wait for it
+            self._in_flight.abandon_claims(keys, mine)  # others may wait for it
             raise
 
     def _cache_vectors(
@@ -198,7 +198,7 @@ class EmbeddingQueue:
 
     def _submit_texts(self, texts: list[str]) -> Future[list[bytes | None]]:
         return self._submit(
-            self._texts_async, self.embedder.embed, texts, _all_as_bytes
+            self._texts_async, self.embedder.embed, texts, _vectors_as_bytes
         )
 
     def _submit(
@@ -313,7 +313,7 @@ def _retry_pause(attempt: int) -> float:
     return float(longest) * (1.0 + _chance.random())
 
 
-def model_of(embedder: Embedder) -> store.EmbeddingModel:
+def model_of_embedder(embedder: Embedder) -> store.EmbeddingModel:
     """Return the model of an embedder, as the file stores it."""
     probe = getattr(embedder, "probe", None)
     return store.EmbeddingModel(
@@ -323,15 +323,15 @@ def model_of(embedder: Embedder) -> store.EmbeddingModel:
     )
 
 
-def as_bytes(vector: NDArray[np.float32]) -> bytes | None:
+def vector_as_bytes(vector: NDArray[np.float32]) -> bytes | None:
     """Return a vector in the file's format; None for a zero vector."""
     if not vector.any():
         return None
     return vector.astype("<f4", copy=False).tobytes()
 
 
-def _all_as_bytes(vectors: Vectors) -> list[bytes | None]:
-    return [as_bytes(vector) for vector in vectors]
+def _vectors_as_bytes(vectors: Vectors) -> list[bytes | None]:
+    return [vector_as_bytes(vector) for vector in vectors]
 
 
 def embedded_text(author: str | None, text: str) -> str:
@@ -426,7 +426,7 @@ class Backfill:
         assert self._model is not None
         with self._storage.read() as reads:
             names = reads.partition_names(part)
-            said = [(store.text_hash(row.text), row.author) for row, *_ in rows]
+            said = [(store.hash_of_text(row.text), row.author) for row, *_ in rows]
             known = reads.vectors_of(part, said, self._model)
         if names is None:
             return  # the user was deleted after the rows were read

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from vecall import store
 from vecall._core import Engine
 from vecall.errors import CorruptFileError
-from vecall.scalars import usable
+from vecall.scalars import usable_vectors
 
 _log = logging.getLogger("vecall")
 
@@ -122,7 +122,7 @@ class ItemOwner:
         first. If there are more than `wanted` items, the last one is one of these.
         """
         try:
-            _follow_writes(self, reads, state)
+            _follow_item_writes(self, reads, state)
             for name in names:
                 _load_namespace(self, reads, name)
         except BaseException:  # what is loaded in part would count as all there is
@@ -134,14 +134,14 @@ class ItemOwner:
         return found
 
 
-def _follow_writes(
+def _follow_item_writes(
     owner: ItemOwner, reads: store.StorageReads, state: store.ItemState
 ) -> None:
     """Apply the writes since the last search to the loaded namespaces."""
     gone = state.gone - owner.gone
     forgotten = gone > _FEW_GONE and gone > owner.items
     # After a restore or a failover the numbers may be those of another history.
-    is_other = state.seq < owner.seq or not state.follows(owner.head)
+    is_other = state.seq < owner.seq or not state.is_after_change(owner.head)
     if (owner.part, owner.dim) != (state.part, state.dim) or forgotten or is_other:
         owner.part, owner.dim = state.part, state.dim
         owner.engine = Engine(state.dim)
@@ -153,7 +153,7 @@ def _follow_writes(
             for entry in reads.item_vectors(state.part, None, owner.seq)
             if entry.ns in owner.loaded
         )
-        _add_vectors(owner, changed)
+        _add_item_vectors(owner, changed)
     if forgotten or not owner.loaded:
         owner.gone = state.gone
     owner.seq = state.seq
@@ -165,20 +165,20 @@ def _load_namespace(owner: ItemOwner, reads: store.StorageReads, name: str) -> N
         owner.loaded.move_to_end(name)
         return
     owner.loaded[name] = _Namespace()
-    _add_vectors(owner, reads.item_vectors(owner.part, name, 0))
+    _add_item_vectors(owner, reads.item_vectors(owner.part, name, 0))
 
 
 def _engine_key(name: str) -> Key:
     return ("items", name or "\x1f")
 
 
-def _add_vectors(owner: ItemOwner, entries: Iterable[store.ItemVectors]) -> None:
+def _add_item_vectors(owner: ItemOwner, entries: Iterable[store.ItemVectors]) -> None:
     ids: dict[str, list[int]] = {}
     vectors: dict[str, list[bytes]] = {}
     for entry in entries:
         known = owner.loaded[entry.ns]
         if entry.key in known.newest:
-            _remove_vectors(owner, entry.ns, known.newest[entry.key])
+            _remove_item_vectors(owner, entry.ns, known.newest[entry.key])
             owner.items -= 1
         owner.items += 1
         version = entry.rid & _LARGEST
@@ -195,16 +195,16 @@ def _add_vectors(owner: ItemOwner, entries: Iterable[store.ItemVectors]) -> None
         matrix = np.frombuffer(b"".join(vectors[name]), np.float32)
         matrix = matrix.reshape(len(numbers), owner.dim)
         added = np.array(numbers, np.int64)
-        good = usable(matrix)
+        good = usable_vectors(matrix)
         if not good.all():
-            good = _give_up_refused(owner, name, added, good)
+            good = _give_up_refused_vectors(owner, name, added, good)
             added, matrix = added[good], matrix[good]
-        before = _bytes_of(owner, name)
+        before = _bytes_of_namespace(owner, name)
         owner.engine.add(_engine_key(name), added, matrix)
-        owner.vector_bytes += _bytes_of(owner, name) - before
+        owner.vector_bytes += _bytes_of_namespace(owner, name) - before
 
 
-def _give_up_refused(
+def _give_up_refused_vectors(
     owner: ItemOwner, name: str, added: NDArray[np.int64], good: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Treat items with a refused vector as such without; return which are of others."""
@@ -222,7 +222,7 @@ def _give_up_refused(
     return ~np.isin(versions, list(refused))
 
 
-def _remove_vectors(owner: ItemOwner, name: str, version: int) -> None:
+def _remove_item_vectors(owner: ItemOwner, name: str, version: int) -> None:
     """Remove the vectors of an item that no longer exists in that version."""
     known = owner.loaded[name]
     count = known.counts.pop(version, 0)
@@ -235,23 +235,23 @@ def _remove_vectors(owner: ItemOwner, name: str, version: int) -> None:
         )
 
 
-def forget_items(owner: ItemOwner, deleted: Iterable[tuple[str, str, int]]) -> None:
+def forget_vectors(owner: ItemOwner, deleted: Iterable[tuple[str, str, int]]) -> None:
     """Remove deleted items: namespace, key and version. The lock is held."""
     for name, key, version in deleted:
         known = owner.loaded.get(name)
         if known is None or known.newest.get(key) != version:
             continue  # not loaded, or written again since
-        before = _bytes_of(owner, name)
+        before = _bytes_of_namespace(owner, name)
         del known.newest[key]
-        _remove_vectors(owner, name, version)
+        _remove_item_vectors(owner, name, version)
         owner.items -= 1
         owner.gone += 1
-        owner.vector_bytes += _bytes_of(owner, name) - before
+        owner.vector_bytes += _bytes_of_namespace(owner, name) - before
         if not known.newest:
             _unload_namespace(owner, name)
 
 
-def _bytes_of(owner: ItemOwner, name: str) -> int:
+def _bytes_of_namespace(owner: ItemOwner, name: str) -> int:
     assert owner.engine is not None
     return owner.engine.nbytes_of(_engine_key(name))
 
@@ -259,7 +259,7 @@ def _bytes_of(owner: ItemOwner, name: str) -> int:
 def _unload_namespace(owner: ItemOwner, name: str) -> None:
     assert owner.engine is not None
     owner.items -= len(owner.loaded.pop(name).newest)
-    owner.vector_bytes -= _bytes_of(owner, name)
+    owner.vector_bytes -= _bytes_of_namespace(owner, name)
     owner.engine.drop(_engine_key(name))
 
 
@@ -281,7 +281,7 @@ def _nearest_items(
         good: list[store.ItemRow] = []
         for start in range(0, len(candidates), wanted + _MORE):
             some = candidates[start : start + wanted + _MORE]
-            _read_candidates(owner, reads, some, decided, accepts)
+            _read_candidate_items(owner, reads, some, decided, accepts)
             rows = [row for v, _ in some if (row := decided[v]) is not None]
             if after is not None:
                 cosines = _row_cosines(rows, owner.dim, query)
@@ -325,7 +325,7 @@ def _nearest_candidates(
     return list(first.items()), horizon == -math.inf
 
 
-def _read_candidates(
+def _read_candidate_items(
     owner: ItemOwner,
     reads: store.StorageReads,
     some: Sequence[tuple[int, str]],
@@ -340,7 +340,7 @@ def _read_candidates(
     for version, name in unknown.items():
         row = rows.get(version)
         if row is None:
-            _remove_vectors(owner, name, version)
+            _remove_item_vectors(owner, name, version)
         elif row.ns != name:
             raise CorruptFileError(store.DAMAGED_ITEM)  # an index led to another item
         decided[version] = row if row is not None and accepts(row) else None
@@ -398,7 +398,7 @@ class ItemCache:
             try:
                 yield owner
             finally:
-                self._count_bytes(key, owner)
+                self._count_item_bytes(key, owner)
                 after()
 
     def drop(self, key: Key) -> int:
@@ -422,8 +422,8 @@ class ItemCache:
             self.drop(key)  # a search is in progress; the next one loads them again
             return
         try:
-            forget_items(owner, deleted)
-            self._count_bytes(key, owner)
+            forget_vectors(owner, deleted)
+            self._count_item_bytes(key, owner)
         finally:
             owner.lock.release()
         if not owner.loaded:
@@ -444,7 +444,7 @@ class ItemCache:
                 self.drop(key)
         return freed
 
-    def _count_bytes(self, key: Key, owner: ItemOwner) -> None:
+    def _count_item_bytes(self, key: Key, owner: ItemOwner) -> None:
         """Count the bytes of a user, whose lock is held."""
         nbytes = owner.nbytes
         with self._lock:

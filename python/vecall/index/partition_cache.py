@@ -118,7 +118,7 @@ class PartitionLoader:
         if self.moving is not None and self.moving():
             raise MovedModelError
 
-    def replay(self, key: Key, entry: LoadedPartition) -> int | None:
+    def replay_changes(self, key: Key, entry: LoadedPartition) -> int | None:
         """Apply the new changes in the file; return the number of changed rows."""
         # None if the change log does not reach back.
         with self._storage.read(*key) as reads:
@@ -134,7 +134,7 @@ class PartitionLoader:
                 return None
             stored = reads.load_rows(changed.written)
         self._cache.forget(changed.written + changed.marked)
-        replayed = self._apply_log(key, entry, changed, stored)
+        replayed = self._apply_change_log(key, entry, changed, stored)
         if entry.rows != newest.live:
             return None
         self._require_model()
@@ -205,13 +205,13 @@ class PartitionLoader:
         if changed is None:
             return None
         stored = reads.load_rows(changed.written)
-        replayed = self._apply_log(key, entry, changed, stored)
+        replayed = self._apply_change_log(key, entry, changed, stored)
         if entry.rows != newest.live:
-            self._snapshots.reject(part, "differs from the file")
+            self._snapshots.reject_snapshot(part, "differs from the file")
             return None
         return replayed
 
-    def _apply_log(
+    def _apply_change_log(
         self,
         key: Key,
         entry: LoadedPartition,
@@ -319,7 +319,7 @@ class PartitionCache:
         self._work = SharedWork(self._start_loading)
         self._evicted = 0  # bytes, since the heap was last trimmed
         if snapshots is not None:
-            snapshots.watch(self._held_entry)
+            snapshots.watch_partitions(self._held_entry)
 
     def target(self, key: Key) -> store.Version | None | Future[store.Version | None]:
         """Return a partition's version as of now; None if there is no such partition.
@@ -368,10 +368,10 @@ class PartitionCache:
             return True
         if self._residents.get(key) is not entry:
             return False  # evicted since
-        self.distrust(entry)
+        self.distrust_partition(entry)
         return False
 
-    def distrust(self, entry: LoadedPartition) -> None:
+    def distrust_partition(self, entry: LoadedPartition) -> None:
         """Reload a partition from its rows before its next search."""
         _log.error("the engine had other rows than the file; they are loaded again")
         entry.sound = False
@@ -383,7 +383,7 @@ class PartitionCache:
         return self._work.ask(key)
 
     @contextmanager
-    def moving(self, moved: Callable[[], bool]) -> Iterator[None]:
+    def prevent_searches(self, moved: Callable[[], bool]) -> Iterator[None]:
         """Prevent searches of partitions read without the vectors of their model."""
         # `moved` is `PartitionLoader.moving`; it runs on reading threads and may wait
         # for the writer thread.
@@ -402,10 +402,10 @@ class PartitionCache:
         written = map(_RID_OF_STORED, change.stored)
         self._cache.forget([*change.removed, *written, *map(_RID, change.marked)])
         key = (change.app, change.user)
-        with self._locks.held_if_free(key) as free:
+        with self._locks.hold_lock_if_free(key) as free:
             if free:
                 self._apply_change(key, change)
-        if not free and (self._residents.get(key) or self._work.runs(key)):
+        if not free and (self._residents.get(key) or self._work.is_running(key)):
             with suppress(ClosedError):
                 self._work.ask(key, afresh=True)
         self.keep_to_budget()
@@ -511,7 +511,7 @@ class PartitionCache:
                 self._load_partition(key, found[0], from_rows=doubted)
                 return
             try:
-                replayed = self._filling.replay(key, entry)
+                replayed = self._filling.replay_changes(key, entry)
             except MovedModelError:
                 self._drop_partition(key)
                 raise
@@ -552,13 +552,13 @@ class PartitionCache:
         """Evict all partitions that are not in use, and the others after their use."""
         self.retired = True
         self._budget = 0
-        for key in self._residents.keys() - self._residents.pins():
+        for key in self._residents.keys() - self._residents.pinned_partitions():
             self._evict_if_free(key)
         trim_heap()
 
     def _evict_if_free(self, key: Key) -> bool:
         """Drop a partition, unless its lock is held."""
-        with self._locks.held_if_free(key) as free:
+        with self._locks.hold_lock_if_free(key) as free:
             if free:
                 self._evicted += self._drop_partition(key)
             return free
@@ -598,7 +598,7 @@ class PartitionCache:
         del excess  # their sizes are known when they are evicted
         if self._newest is not None:
             return 0
-        in_use = self._residents.pins() | self._work.keys()
+        in_use = self._residents.pinned_partitions() | self._work.keys()
         swept = self._engine.sweep(_VICTIMS + len(in_use))
         return sum(self._evict_if_free(key) for key in swept if key not in in_use)
 
@@ -619,7 +619,7 @@ def examine_storage(path: Path | str) -> list[store.Finding]:
     return [*found, _examine_loading(path)] if is_newest else found
 
 
-def require_whole(path: Path) -> None:
+def require_undamaged_copy(path: Path) -> None:
     """Raise CorruptFileError if a copy of a file is damaged, on any file system."""
     found = store.examine(path)
     if any(each.about == "schema" and each.level == "ok" for each in found):
@@ -637,7 +637,7 @@ def _examine_loading(path: Path | str, *, anywhere: bool = False) -> store.Findi
             path, "full", read_only=True, allow_network_filesystem=anywhere
         )
         try:
-            return _partitions_finding(storage)
+            return _loaded_partitions_finding(storage)
         finally:
             storage.close()
     except VecallError as error:
@@ -647,7 +647,7 @@ def _examine_loading(path: Path | str, *, anywhere: bool = False) -> store.Findi
         log.disabled = was_disabled
 
 
-def _partitions_finding(storage: store.Storage) -> store.Finding:
+def _loaded_partitions_finding(storage: store.Storage) -> store.Finding:
     with storage.read() as reads:
         model = reads.active_model()
     engine = Engine(0 if model is None else model.dim)

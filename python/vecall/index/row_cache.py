@@ -180,10 +180,10 @@ def add_rows(
         _add_to_engine(engine, key, stored, model)
         return 0
     except InvalidArgumentError:
-        return sum(_add_what_is_accepted(engine, key, entry, model) for entry in stored)
+        return sum(_add_accepted_rows(engine, key, entry, model) for entry in stored)
 
 
-def _add_what_is_accepted(
+def _add_accepted_rows(
     engine: Engine, key: Key, entry: RowWithVector, model: int | None
 ) -> bool:
     bare = entry.row._replace(
@@ -274,7 +274,7 @@ class ReadThreads:
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
         """Run work that reads single rows or a page of them."""
-        return _submit_unless_closed(self._short.submit, work, *args, **kwargs)
+        return _submit_read_unless_closed(self._short.submit, work, *args, **kwargs)
 
     def long(
         self, owner: Hashable, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
@@ -284,7 +284,7 @@ class ReadThreads:
         Users take turns. The work ends early if its future is cancelled; its loops must
         use `vecall.concurrency.time_slices`.
         """
-        return _submit_unless_closed(
+        return _submit_read_unless_closed(
             partial(self._long.submit, owner), work, *args, **kwargs
         )
 
@@ -305,13 +305,13 @@ class ReadThreads:
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
         """Run work that loads a small partition into the engine."""
-        return _submit_unless_closed(self._small.submit, work, *args, **kwargs)
+        return _submit_read_unless_closed(self._small.submit, work, *args, **kwargs)
 
     def large_load(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
         """Run work that loads a large partition into the engine, one at a time."""
-        return _submit_unless_closed(self._large.submit, work, *args, **kwargs)
+        return _submit_read_unless_closed(self._large.submit, work, *args, **kwargs)
 
     def close(self) -> None:
         """Finish queued work and end the threads."""
@@ -322,7 +322,7 @@ class ReadThreads:
         self._short.shutdown(wait=True)
 
 
-def _submit_unless_closed(
+def _submit_read_unless_closed(
     submit: Callable[..., Future[T]],
     work: Callable[P, T],
     *args: P.args,

@@ -100,7 +100,7 @@ class LoadedPartitions:
             with self._mutex:
                 self._pins.discard(pin)
 
-    def pins(self) -> set[Key]:
+    def pinned_partitions(self) -> set[Key]:
         """Return the partitions that are pinned."""
         with self._mutex:
             return {pin.key for pin in self._pins}
@@ -132,7 +132,7 @@ class SnapshotCache:
         self._mutex = threading.Lock()
         self._thread = Pool(1, thread_name_prefix="vecall-snapshots")
 
-    def watch(self, hold: Hold) -> None:
+    def watch_partitions(self, hold: Hold) -> None:
         """Set the function that prevents changes and eviction of a partition."""
         self._hold = hold
 
@@ -146,18 +146,18 @@ class SnapshotCache:
             data = self._snapshots.read(part, record)
             if data is None:
                 return None
-            tag = SnapshotTag.unpack(self._engine.restore(key, data))
+            tag = SnapshotTag.unpack_tag(self._engine.restore(key, data))
         except CorruptFileError:
-            self.reject(part, "is damaged")
+            self.reject_snapshot(part, "is damaged")
             return None
         except IncompatibleFileError:
-            self.reject(part, "has another format")
+            self.reject_snapshot(part, "has another format")
             return None
         if tag.seq > seq or not tag.is_of(self._identity, part, record, self._model):
             return None
         return tag
 
-    def reject(self, part: int, why: str) -> None:
+    def reject_snapshot(self, part: int, why: str) -> None:
         """Remove the snapshot of a partition, and log why: "snapshot 1 is damaged"."""
         # Its record would make the snapshot that replaces it superfluous.
         _log.warning("snapshot %d %s; rebuilt from the file", part, why)

@@ -23,26 +23,26 @@ from vecall.ingest.fields import (
     EVENT,
     SESSION,
     CallMetadata,
-    by_name,
-    check_parts,
-    merged,
+    check_event_parts,
+    copy_metadata,
+    fields_by_vecall_name,
+    merge_metadata,
     metadata_json,
-    metadata_of,
     require_same,
 )
 from vecall.ingest.parts import (
-    inner_reader,
-    program_texts,
-    speaker_of,
-    tool_calls,
-    unwrapped,
+    inner_part_reader,
+    speaker_of_event,
+    texts_of_program,
+    texts_of_tool_calls,
+    unwrap_langchain_message,
 )
-from vecall.ingest.passages import Passages, each_draft, in_passages, is_too_long
+from vecall.ingest.passages import Passages, each_draft, in_passages, needs_passages
 from vecall.limits import Limits
 from vecall.scalars import exact
-from vecall.store import Draft, Row, memory_id
+from vecall.store import Draft, Row, make_memory_id
 from vecall.types import AddedIds, Event, LeftOut, LeftOutReason, check_share
-from vecall.validation import check_name, is_name
+from vecall.validation import check_name, is_valid_name
 
 # Selects the turns of a conversation by the rules of google-adk's sessions.
 #
@@ -66,14 +66,14 @@ class Parted(NamedTuple):
     taken_back: list[object]
 
 
-def parted_by_rewind(events: Sequence[object], paced: Paced[object] = iter) -> Parted:
+def split_by_rewind(events: Sequence[object], paced: Paced[object] = iter) -> Parted:
     """Split events into those that count and those that a rewind took back."""
     # The rule is google-adk's: an event that rewinds to before an invocation takes back
     # all events from the first one of that invocation up to itself.
     targets = {
         index: target
         for index, event in enumerate(paced(events))
-        if (target := rewinds_to(event)) is not None
+        if (target := rewind_target(event)) is not None
     }
     if not targets:
         return Parted(list(events), [])
@@ -96,7 +96,7 @@ def parted_by_rewind(events: Sequence[object], paced: Paced[object] = iter) -> P
     return Parted(counted[::-1], taken_back[::-1])
 
 
-def rewinds_to(event: object) -> str | None:
+def rewind_target(event: object) -> str | None:
     """Return the invocation that an event rewinds to; None if it is no rewind."""
     actions = get_field(event, "actions")
     if actions is None:
@@ -105,13 +105,13 @@ def rewinds_to(event: object) -> str | None:
     return target if isinstance(target, str) and target else None
 
 
-def ids_of(events: Iterable[object]) -> list[str]:
+def event_ids(events: Iterable[object]) -> list[str]:
     """Return the ids of those events that have one."""
     ids = (get_field(event, "id") for event in events)
     return [id_ for id_ in ids if isinstance(id_, str) and id_]
 
 
-def said_in(event: object) -> object:
+def content_of_event(event: object) -> object:
     """Return an event's content, text or transcription; itself if it has the parts."""
     # None for requests for a credential or confirmation, and for the answers to them.
     content = get_field(event, "content")
@@ -121,7 +121,7 @@ def said_in(event: object) -> object:
         if get_field(event, "parts") is None:
             return _finished_transcription(event)
         content = event  # a content by itself, as in Gemini's histories
-    return None if _is_internal(content) else content
+    return None if _is_internal_content(content) else content
 
 
 def _finished_transcription(event: object) -> str | None:
@@ -133,7 +133,7 @@ def _finished_transcription(event: object) -> str | None:
     return None
 
 
-def _is_internal(content: object) -> bool:
+def _is_internal_content(content: object) -> bool:
     parts = None if isinstance(content, str) else get_field(content, "parts")
     if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
         return False
@@ -170,9 +170,9 @@ class SessionHead(NamedTuple):
     events: list[Any]
 
 
-def session_head(session: object, limits: Limits) -> SessionHead:
+def parse_session_head(session: object, limits: Limits) -> SessionHead:
     """Parse a session without its events."""
-    session = by_name(session, SESSION, "session")
+    session = fields_by_vecall_name(session, SESSION, "session")
     app = check_name(get_field(session, "app_name"), "session.app_name", limits)
     user = check_name(get_field(session, "user_id"), "session.user_id", limits)
     session_id = check_name(session_id_of(session), "session.id", limits)
@@ -197,7 +197,7 @@ class GivenTurns(NamedTuple):
         return each_draft(self.given)
 
 
-def events_of(events: object, messages: object) -> object:
+def events_or_messages(events: object, messages: object) -> object:
     """Return `events`, or `messages` if `events` is None."""
     if events is not None and messages is not None:
         raise InvalidArgumentError("events, messages: expected one of them")
@@ -212,10 +212,10 @@ def event_drafts(
 ) -> list[Given]:
     """Return, for each event in order, its draft or the reason why there is none."""
     # For worker threads: it yields to other threads.
-    return turns_of(list(events), session_id, scope, limits, in_slices).given
+    return drafts_of_turns(list(events), session_id, scope, limits, in_slices).given
 
 
-def turns_of(
+def drafts_of_turns(
     events: Sequence[object],
     session_id: str | None,
     scope: CallMetadata,
@@ -223,7 +223,7 @@ def turns_of(
     paced: Paced[object] = iter,
 ) -> GivenTurns:
     """Return the drafts of events, and the ids that a rewind took back."""
-    counted, taken_back = parted_by_rewind(events, paced)
+    counted, taken_back = split_by_rewind(events, paced)
     given: list[Given] = []
     at = 0  # index in `counted` of the next event that counts
     for number, event in enumerate(paced(events)):
@@ -233,19 +233,19 @@ def turns_of(
         at += 1
         where = f"events[{number}]"
         try:
-            read = _event_draft(event, where, session_id, scope, limits)
+            read = _draft_of_event(event, where, session_id, scope, limits)
         except InvalidArgumentError as error:
             read = type(error)(*error.args)  # without what it refers to
         given.append(in_passages(read, limits) if isinstance(read, Draft) else read)
-    return GivenTurns(given, memory_ids(taken_back, session_id))
+    return GivenTurns(given, memory_ids_of(taken_back, session_id))
 
 
-def memory_ids(events: Iterable[object], session_id: str | None) -> list[str]:
+def memory_ids_of(events: Iterable[object], session_id: str | None) -> list[str]:
     """Return the ids of the memories of those events that have an id."""
-    return [memory_id(session_id, id_) for id_ in ids_of(events)]
+    return [make_memory_id(session_id, id_) for id_ in event_ids(events)]
 
 
-def _event_draft(
+def _draft_of_event(
     event: object,
     where: str,
     session_id: str | None,
@@ -259,19 +259,19 @@ def _event_draft(
     # Mappings and Events are read strictly. A framework's objects may have
     # attributes of other types, which are ignored.
     strict = type(event) is dict or isinstance(event, _STRICT)
-    event = unwrapped(event)
-    message, speaker = event, speaker_of(event)
+    event = unwrap_langchain_message(event)
+    message, speaker = event, speaker_of_event(event)
     if speaker.program is not None and speaker.program not in scope.include:
         return "role"
-    event = by_name(event, EVENT, where)
+    event = fields_by_vecall_name(event, EVENT, where)
     require_same(event, "session_id", session_id or "", where)
-    _require_owner(event, scope, where)
+    _require_same_owner(event, scope, where)
     if get_field(event, "partial") is True:
         return "partial"  # a piece of a streamed turn; the whole turn follows
-    content = said_in(event)
+    content = content_of_event(event)
     if strict:
         _check_event(event, content)
-    texts = _texts_of(message, content, speaker.program, scope.include)
+    texts = _texts_of_turn(message, content, speaker.program, scope.include)
     text = to_valid_utf8("\n".join(texts))
     if not text.strip():
         return "no_text"
@@ -283,14 +283,14 @@ def _event_draft(
     if not strict and (not isinstance(event_id, str) or not event_id):
         event_id = None
     if event_id:
-        id_ = memory_id(session_id, event_id)
-        if not is_name(event_id, limits):
+        id_ = make_memory_id(session_id, event_id)
+        if not is_valid_name(event_id, limits):
             event_id = None  # it identifies the turn, but cannot be stored
     else:
         event_id = None
-        id_ = memory_id(session_id, author, ts, text)
+        id_ = make_memory_id(session_id, author, ts, text)
     own = get_field(event, "custom_metadata")
-    scope = merged(scope, own if isinstance(own, Mapping) else None)
+    scope = merge_metadata(scope, own if isinstance(own, Mapping) else None)
     importance = get_field(event, "importance") if strict else None
     if importance is not None:
         importance = check_share(importance, "importance")
@@ -313,14 +313,14 @@ def _event_draft(
     )
 
 
-def _texts_of(
+def _texts_of_turn(
     message: object, content: object, program: str | None, include: frozenset[str]
 ) -> list[str]:
     """Return the texts of a turn: what was said, and what `include` names."""
-    texts = text_parts(content, inner_reader(include))
+    texts = text_parts(content, inner_part_reader(include))
     if program is not None:
-        return program_texts(message, program, content, texts)
-    return texts + tool_calls(message) if "calls" in include else texts
+        return texts_of_program(message, program, content, texts)
+    return texts + texts_of_tool_calls(message) if "calls" in include else texts
 
 
 def _check_event(event: object, content: object) -> None:
@@ -332,14 +332,14 @@ def _check_event(event: object, content: object) -> None:
     time_given = get_field(event, "timestamp")
     if time_given is not None:
         to_seconds(time_given, "event.timestamp")
-    metadata_of(get_field(event, "custom_metadata"))
-    if content is not None and not _is_readable(content):
+    copy_metadata(get_field(event, "custom_metadata"))
+    if content is not None and not _is_readable_content(content):
         msg = "event.content: expected a text, or a content with parts"
         raise InvalidTypeError(msg)
-    check_parts(event)
+    check_event_parts(event)
 
 
-def _is_readable(content: object) -> bool:
+def _is_readable_content(content: object) -> bool:
     """Whether a value is a content, with or without text."""
     if isinstance(content, list | tuple):
         return all(
@@ -362,16 +362,16 @@ def entry_drafts(
     ]
 
 
-def one_draft(entry: object, scope: CallMetadata, limits: Limits) -> Draft:
+def draft_of_entry(entry: object, scope: CallMetadata, limits: Limits) -> Draft:
     """Return the draft of one explicit memory, which has one passage."""
     draft = _entry_draft(entry, "memories[0]", scope, limits)
-    if is_too_long(draft.text, limits):
+    if needs_passages(draft.text, limits):
         msg = f"text: at most max_text_bytes = {limits.max_text_bytes} bytes"
         raise LimitExceededError(msg)
     return draft
 
 
-def require_some(given: Sequence[Given]) -> None:
+def require_some_draft(given: Sequence[Given]) -> None:
     """Raise the first error of a call of which nothing can be stored because of it."""
     errors = [item for item in given if isinstance(item, InvalidArgumentError)]
     if not errors:
@@ -390,26 +390,26 @@ def _entry_draft(
     entry: object, where: str, scope: CallMetadata, limits: Limits
 ) -> Draft:
     if isinstance(entry, str):  # it has no other field
-        text = _require_text(text_parts(entry))
+        text = _require_draft_text(text_parts(entry))
         return Draft(
-            memory_id(None, None, None, text),
+            make_memory_id(None, None, None, text),
             text,
             ttl=scope.ttl,
             revision_ttl=scope.revision_ttl,
             meta=metadata_json(scope.meta, limits, in_order=scope.verbatim),
         )
-    fields = by_name(entry, ENTRY, where)
-    _require_owner(fields, scope, where)
+    fields = fields_by_vecall_name(entry, ENTRY, where)
+    _require_same_owner(fields, scope, where)
     content = get_field(fields, "content")
     if content is None:
         content = get_field(fields, "text")
     if content is None and get_field(fields, "parts") is not None:
         content = fields  # a content by itself
-    if content is None or not _is_readable(content):
+    if content is None or not _is_readable_content(content):
         msg = "memories: expected strings, or entries with a text as content"
         raise InvalidTypeError(msg)
     texts = text_parts(content)
-    text = _require_text(texts)
+    text = _require_draft_text(texts)
     session_id = _checked_name_field(fields, "session_id", limits)
     event_id = _checked_name_field(fields, "event_id", limits)
     author = _author_or_role(fields)
@@ -417,15 +417,15 @@ def _entry_draft(
     ts = None if given is None else to_seconds(given, "timestamp")
     id_ = _checked_name_field(fields, "id", limits)
     if id_ is None and event_id is not None:
-        id_ = memory_id(session_id, event_id)
+        id_ = make_memory_id(session_id, event_id)
     importance = get_field(fields, "importance")
     if importance is not None:
         importance = check_share(importance, "importance")
-    id_ = id_ or memory_id(session_id, author, ts, text)
+    id_ = id_ or make_memory_id(session_id, author, ts, text)
     supersedes = _checked_name_field(fields, "supersedes", limits)
     if supersedes == id_:
         raise InvalidArgumentError("supersedes: must be the id of another memory")
-    scope = merged(scope, get_field(fields, "custom_metadata"))
+    scope = merge_metadata(scope, get_field(fields, "custom_metadata"))
     until = get_field(fields, "valid_until")
     return Draft(
         id=id_,
@@ -447,7 +447,7 @@ def _entry_draft(
     )
 
 
-def _require_text(texts: Sequence[str]) -> str:
+def _require_draft_text(texts: Sequence[str]) -> str:
     text = to_valid_utf8("\n".join(texts))
     if not text.strip():
         msg = "memories: every entry needs a text, neither blank nor only recalled"
@@ -455,7 +455,7 @@ def _require_text(texts: Sequence[str]) -> str:
     return text
 
 
-def _require_owner(fields: object, scope: CallMetadata, where: str) -> None:
+def _require_same_owner(fields: object, scope: CallMetadata, where: str) -> None:
     require_same(fields, "app_name", scope.app, where)
     require_same(fields, "user_id", scope.user, where)
 
@@ -507,7 +507,7 @@ class Written(NamedTuple):
     folded: int = 0
 
 
-def aligned(
+def align_ids_with_items(
     given: Iterable[Given],
     written: Written,
     paced: Paced[Given] = iter,
@@ -545,6 +545,6 @@ def _why_left_out(
     return LeftOut(index, item)
 
 
-def stored_count(ids: AddedIds) -> int:
+def count_stored_ids(ids: AddedIds) -> int:
     """Return the number of a call's items that are stored."""
     return len(ids) - len(ids.left_out)

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from vecall.clock import ttl_seconds
 from vecall.content import camel_case, get_field
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
-from vecall.ingest.parts import is_item
+from vecall.ingest.parts import is_responses_item
 from vecall.limits import Limits
-from vecall.scalars import is_field_name, json_default, odd_value
+from vecall.scalars import is_field_name, json_default, odd_json_value
 from vecall.validation import checked_bool
 
 
@@ -84,7 +84,7 @@ SESSION = _declare_fields(
 """A conversation."""
 
 
-def by_name(source: object, known: Fields, where: str) -> object:
+def fields_by_vecall_name(source: object, known: Fields, where: str) -> object:
     """Return a mapping's values by vecall's names; any other object unchanged.
 
     None counts as absent. A `created_at` with an `updated_at` is the storage time; it
@@ -100,7 +100,7 @@ def by_name(source: object, known: Fields, where: str) -> object:
     for name, value in source.items():
         field = spellings.get(name, "") if isinstance(name, str) else ""
         if field == "":
-            if known is EVENT and (_is_adk_event(source) or is_item(source)):
+            if known is EVENT and (_is_adk_event(source) or is_responses_item(source)):
                 continue
             shown = f' "{name}"' if is_field_name(name) else ""
             fields = ", ".join([*known.names, *known.aliases])
@@ -110,7 +110,7 @@ def by_name(source: object, known: Fields, where: str) -> object:
             continue
         if field not in found:
             found[field], names[field] = value, name
-        elif not _is_same(found[field], value):
+        elif not _is_same_name(found[field], value):
             pair = sorted((names[field], name))
             if pair == ["created_at", "timestamp"] and "updated_at" in source:
                 found[field] = source["timestamp"]
@@ -131,7 +131,7 @@ def require_same(fields: object, name: str, expected: str | None, where: str) ->
         raise InvalidArgumentError(f"{where}.{name}: is not the {name} of the call")
 
 
-def check_parts(event: object) -> None:
+def check_event_parts(event: object) -> None:
     """Raise InvalidArgumentError for parts beside a content, or that are no list."""
     parts = get_field(event, "parts")
     if parts is None:
@@ -147,14 +147,14 @@ def _is_adk_event(source: Mapping[Any, Any]) -> bool:
     )
 
 
-def _is_same(first: object, second: object) -> bool:
+def _is_same_name(first: object, second: object) -> bool:
     return first is second or (type(first) is type(second) and bool(first == second))
 
 
 # Custom metadata as stored: JSON of limited size and depth.
 
 
-def metadata_of(value: object) -> dict[str, Any]:
+def copy_metadata(value: object) -> dict[str, Any]:
     """Return a copy of custom_metadata as a dict; None becomes an empty one."""
     if value is None:
         return {}
@@ -169,8 +169,8 @@ def metadata_json(
     """Return metadata as JSON; sorted keys make equal metadata equal text."""
     if not meta:
         return None
-    if _has_more_values(meta, limits.max_metadata_bytes):
-        raise LimitExceededError(_too_large(limits))
+    if _has_more_metadata_values(meta, limits.max_metadata_bytes):
+        raise LimitExceededError(_metadata_too_large_error(limits))
     try:
         depth = _nesting_depth(meta, limits.max_metadata_depth)
         if depth <= limits.max_metadata_depth:
@@ -190,18 +190,18 @@ def metadata_json(
     if not plain:
         raise InvalidTypeError(
             "custom_metadata: expected JSON values under string keys, no NaN or Inf; "
-            f"{odd_value(meta)}"
+            f"{odd_json_value(meta)}"
         )
     if len(text) > limits.max_metadata_bytes:
-        raise LimitExceededError(_too_large(limits))
+        raise LimitExceededError(_metadata_too_large_error(limits))
     return text
 
 
-def _too_large(limits: Limits) -> str:
+def _metadata_too_large_error(limits: Limits) -> str:
     return f"custom_metadata: at most max_metadata_bytes = {limits.max_metadata_bytes}"
 
 
-def _has_more_values(value: object, limit: int) -> bool:
+def _has_more_metadata_values(value: object, limit: int) -> bool:
     """Whether it has more values than `limit`; each takes a character of JSON."""
     ahead: list[object] = [value]
     seen = 0
@@ -268,7 +268,7 @@ def call_metadata(
     """
     verbatim = checked_bool(given.verbatim, "verbatim")
     none = CallMetadata({}, app=app, user=user, verbatim=verbatim)
-    shared = merged(none, given.values)
+    shared = merge_metadata(none, given.values)
     if given.ttl is None:
         return shared
     if shared.ttl is not None:
@@ -277,11 +277,11 @@ def call_metadata(
     return shared._replace(ttl=ttl_seconds(given.ttl))
 
 
-def merged(outer: CallMetadata, custom_metadata: object) -> CallMetadata:
+def merge_metadata(outer: CallMetadata, custom_metadata: object) -> CallMetadata:
     """Merge the custom_metadata of one memory into those of its call."""
     if custom_metadata is None:
         return outer
-    meta = metadata_of(custom_metadata)
+    meta = copy_metadata(custom_metadata)
     if outer.verbatim:
         return outer._replace(meta={**outer.meta, **meta})
     inner = meta.pop("metadata", None)

@@ -13,9 +13,9 @@ from vecall import store
 from vecall.clock import to_seconds, ttl_seconds
 from vecall.errors import InvalidArgumentError
 from vecall.ingest.item_arguments import checked_place, stored_value, vectors_of
-from vecall.ingest.passages import texts_of
+from vecall.ingest.passages import split_into_texts
 from vecall.limits import Limits
-from vecall.scalars import is_utf8, usable
+from vecall.scalars import is_utf8, usable_vectors
 from vecall.types import check_share
 from vecall.validation import check_name
 
@@ -32,12 +32,12 @@ class LineReader:
         self._now = now
         self._dim: int | None = None
         self._kinds: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-            "part": self._checked_part,
+            "part": self._read_owner,
             "mem": self._read_memory,
-            "tomb": self._checked_tombstone,
-            "hist": self._checked_past,
-            "replaced": self._checked_replacement,
-            "trig": self._checked_trigger,
+            "tomb": self._read_tombstone,
+            "hist": self._read_revision,
+            "replaced": self._read_replacement,
+            "trig": self._read_trigger,
             "told": self._read_turn,
             "item": self._read_item,
         }
@@ -57,7 +57,7 @@ class LineReader:
         read = self._kinds[kind](values)
         return kind, self._passages_of_memory(read) if kind == "mem" else [read]
 
-    def _checked_part(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_owner(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "app": check_name(values.get("app"), "part.app", self._limits),
             "user": check_name(values.get("user"), "part.user", self._limits),
@@ -65,7 +65,7 @@ class LineReader:
         }
 
     def _read_memory(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        text = _checked_string(values, "text")
+        text = _imported_string(values, "text")
         if not text.strip():
             raise InvalidArgumentError("mem.text: must not be blank")
         if values.get("state") not in ("live", "archived", "quarantined"):
@@ -82,14 +82,14 @@ class LineReader:
             if values.get(name) is not None:
                 read[name] = check_name(values[name], f"mem.{name}", self._limits)
         for name in ("author", "kind", "source", "trust", "supersedes"):
-            read[name] = _read_optional(values, name, _checked_string)
+            read[name] = _imported_optional(values, name, _imported_string)
         for name in ("ts", "expires_at", "valid_until"):
-            read[name] = _read_optional(values, name, _checked_time)
-        read["last_used"] = _read_optional(values, "last_used", self._past_time)
-        read["pos"] = _read_optional(values, "pos", _checked_position)
-        read["uses"] = _read_optional(values, "uses", _checked_count)
+            read[name] = _imported_optional(values, name, _imported_time)
+        read["last_used"] = _imported_optional(values, "last_used", self._past_time)
+        read["pos"] = _imported_optional(values, "pos", _imported_position)
+        read["uses"] = _imported_optional(values, "uses", _imported_count)
         for name in ("content", "meta"):
-            read[name] = _read_optional(values, name, _object)
+            read[name] = _imported_optional(values, name, _object)
         if values.get("importance") is not None:
             read["importance"] = check_share(values["importance"], "mem.importance")
         if values.get("vec") is not None:
@@ -98,7 +98,7 @@ class LineReader:
 
     def _passages_of_memory(self, memory: dict[str, Any]) -> list[dict[str, Any]]:
         """Return a memory, or its passages, which have no vectors yet."""
-        texts = texts_of(memory["text"], self._limits)
+        texts = split_into_texts(memory["text"], self._limits)
         if len(texts) == 1:
             return [memory]
         of_whole = ("content", "vec", "supersedes")
@@ -135,107 +135,107 @@ class LineReader:
             raise InvalidArgumentError(msg)
         if values.get("ttl") is not None:
             read["ttl"] = ttl_seconds(values["ttl"])
-            read["expires_at"] = _checked_time(values, "expires_at")
+            read["expires_at"] = _imported_time(values, "expires_at")
         if values.get("vecs") is not None:
             dim = values.get("dim")
-            matrix = _item_vectors(values["vecs"], dim)
+            matrix = _read_item_vectors(values["vecs"], dim)
             read |= {"vecs": matrix, "dim": dim}
-            read["embedder"] = _read_optional(values, "embedder", _checked_string)
+            read["embedder"] = _imported_optional(values, "embedder", _imported_string)
         return read
 
     def _past_time(self, values: Mapping[str, Any], name: str) -> float:
-        return min(_checked_time(values, name), self._now)
+        return min(_imported_time(values, name), self._now)
 
     def _read_vector(self, given: object) -> bytes:
-        data = _decode_base64(given)
+        data = _decode_base64_field(given)
         if self._dim is None or len(data) != 4 * self._dim:
             msg = "mem.vec: expected base64 of as many float32 as the header says"
             raise InvalidArgumentError(msg)
-        if not usable(np.frombuffer(data, "<f4").reshape(1, -1))[0]:
+        if not usable_vectors(np.frombuffer(data, "<f4").reshape(1, -1))[0]:
             raise InvalidArgumentError("mem.vec: must be finite and not zero")
         return data
 
-    def _checked_tombstone(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        id_ = self._name_of_gone(values, "tomb", "id")
+    def _read_tombstone(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        id_ = self._name_of_deleted(values, "tomb", "id")
         why = values.get("why")
         if why is not None:
-            why = _one_of(values, "why", get_args(store.Why))
+            why = _choice_of(values, "why", get_args(store.Why))
         return {"id": id_, "at": self._past_time(values, "at"), "why": why}
 
-    def _checked_past(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_revision(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "id": check_name(values.get("id"), "hist.id", self._limits),
             "at": self._past_time(values, "at"),
-            "op": _one_of(values, "op", ("update", "edit")),
-            "old": _read_optional(values, "old", _past_fields) or "{}",
-            "expires_at": _read_optional(values, "expires_at", _checked_time),
+            "op": _choice_of(values, "op", ("update", "edit")),
+            "old": _imported_optional(values, "old", _past_fields) or "{}",
+            "expires_at": _imported_optional(values, "expires_at", _imported_time),
         }
 
-    def _checked_replacement(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_replacement(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "id": check_name(values.get("id"), "replaced.id", self._limits),
-            "by": _read_optional(values, "by", _checked_string),
-            "why": _one_of(values, "why", get_args(store.Reason)),
+            "by": _imported_optional(values, "by", _imported_string),
+            "why": _choice_of(values, "why", get_args(store.Reason)),
             "at": self._past_time(values, "at"),
         }
 
-    def _checked_trigger(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_trigger(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "session": check_name(values.get("session"), "trig.session", self._limits),
-            "kind": _one_of(values, "kind", ("make",)),
-            "due_at": _read_optional(values, "due_at", _checked_time),
-            "state": _read_optional(values, "state", _checked_tries_json),
+            "kind": _choice_of(values, "kind", ("make",)),
+            "due_at": _imported_optional(values, "due_at", _imported_time),
+            "state": _imported_optional(values, "state", _checked_tries_json),
         }
 
     def _read_turn(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            "session": self._name_of_gone(values, "told", "session"),
-            "id": self._name_of_gone(values, "told", "id"),
+            "session": self._name_of_deleted(values, "told", "session"),
+            "id": self._name_of_deleted(values, "told", "id"),
             "at": self._past_time(values, "at"),
-            "pos": _read_optional(values, "pos", _checked_count),
-            "event": _read_optional(values, "event", _checked_turn_json),
+            "pos": _imported_optional(values, "pos", _imported_count),
+            "event": _imported_optional(values, "event", _checked_turn_json),
         }
 
-    def _name_of_gone(self, values: Mapping[str, Any], kind: str, name: str) -> str:
+    def _name_of_deleted(self, values: Mapping[str, Any], kind: str, name: str) -> str:
         """A name, or what a purge has put in its place."""
         value = values.get(name)
         if (
             isinstance(value, str)
-            and store.is_hidden(value)
-            and store.is_well_formed(value)
+            and store.is_hidden_id(value)
+            and store.is_well_formed_digest(value)
         ):
             return value
         return check_name(value, f"{kind}.{name}", self._limits)
 
 
-def _read_optional(
+def _imported_optional(
     values: Mapping[str, Any], name: str, take: Callable[[Mapping[str, Any], str], Any]
 ) -> Any:
     return None if values.get(name) is None else take(values, name)
 
 
-def _checked_string(values: Mapping[str, Any], name: str) -> str:
+def _imported_string(values: Mapping[str, Any], name: str) -> str:
     value = values.get(name)
     if not isinstance(value, str) or not is_utf8(value):
         raise InvalidArgumentError(f"{name}: expected a string without lone surrogates")
     return value
 
 
-def _checked_time(values: Mapping[str, Any], name: str) -> float:
+def _imported_time(values: Mapping[str, Any], name: str) -> float:
     value = values.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidArgumentError(f"{name}: expected seconds since 1970")
     return to_seconds(value, name)
 
 
-def _checked_count(values: Mapping[str, Any], name: str) -> int:
+def _imported_count(values: Mapping[str, Any], name: str) -> int:
     value = values.get(name)
     if type(value) is not int or not 0 <= value <= _MOST:
         raise InvalidArgumentError(f"{name}: expected an integer from 0 to {_MOST}")
     return value
 
 
-def _checked_position(values: Mapping[str, Any], name: str) -> float:
+def _imported_position(values: Mapping[str, Any], name: str) -> float:
     value: Any = values.get(name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not -_MOST <= value <= _MOST:
@@ -250,27 +250,27 @@ def _json_reader(
     """Return a reader of the text of a JSON object, which passes a check."""
 
     def read(values: Mapping[str, Any], name: str) -> str:
-        text = _checked_string(values, name)
-        check(store.json_object(text, name), name)
+        text = _imported_string(values, name)
+        check(store.parse_given_object(text, name), name)
         return text
 
     return read
 
 
 _object = _json_reader(lambda _value, _name: None)
-_past_fields = _json_reader(store.check_past)
-_checked_turn_json = _json_reader(store.check_turn)
-_checked_tries_json = _json_reader(lambda value, _name: _checked_count(value, "tries"))
+_past_fields = _json_reader(store.check_revision_values)
+_checked_turn_json = _json_reader(store.check_buffered_turn)
+_checked_tries_json = _json_reader(lambda value, _name: _imported_count(value, "tries"))
 
 
-def _one_of(values: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
-    value = _checked_string(values, name)
+def _choice_of(values: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
+    value = _imported_string(values, name)
     if value not in allowed:
         raise InvalidArgumentError(f"{name}: must be one of {', '.join(allowed)}")
     return value
 
 
-def _decode_base64(given: object) -> bytes:
+def _decode_base64_field(given: object) -> bytes:
     """Return the bytes of a text in base64; none of anything else."""
     try:
         return base64.b64decode(given, validate=True)  # type: ignore[arg-type]
@@ -278,8 +278,8 @@ def _decode_base64(given: object) -> bytes:
         return b""
 
 
-def _item_vectors(given: object, dim: object) -> bytes:
-    data = _decode_base64(given)
+def _read_item_vectors(given: object, dim: object) -> bytes:
+    data = _decode_base64_field(given)
     if type(dim) is not int or dim < 1 or not data or len(data) % (4 * dim):
         msg = "item.vecs: expected base64 of vectors of dim float32 each"
         raise InvalidArgumentError(msg)

@@ -14,7 +14,7 @@ from vecall import errors, store
 from vecall.clock import ttl_seconds
 from vecall.concurrency.time_slices import Paced
 from vecall.limits import Limits
-from vecall.scalars import exact, is_utf8, odd_value, usable
+from vecall.scalars import exact, is_utf8, odd_json_value, usable_vectors
 from vecall.store import ItemPut
 from vecall.types import Drop, Put
 
@@ -36,7 +36,7 @@ class TooLongError(Exception):
     """The operations are too many, or their values too large, for an event loop."""
 
 
-def checked_list(given: object, name: str, of: str) -> list[Any]:
+def checked_item_list(given: object, name: str, of: str) -> list[Any]:
     """Return a copy of a sequence of at most `MOST_OPERATIONS`."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
         raise errors.InvalidTypeError(f"{name}: expected a sequence of {of}")
@@ -45,7 +45,7 @@ def checked_list(given: object, name: str, of: str) -> list[Any]:
     return list(given)
 
 
-def checked_batch(
+def checked_item_batch(
     operations: Sequence[object],
     limits: Limits,
     paced: Paced[object] = iter,
@@ -86,7 +86,7 @@ def checked_batch(
     return ItemBatch(records, dim)
 
 
-def check_embedder(name: object) -> None:
+def check_item_embedder(name: object) -> None:
     """Check the name of the embedder of items."""
     if not isinstance(name, str):
         raise errors.InvalidTypeError("embedder: expected the name of an embedder")
@@ -94,7 +94,7 @@ def check_embedder(name: object) -> None:
         raise errors.InvalidArgumentError("embedder: must not have a lone surrogate")
 
 
-def checked_places(
+def checked_item_places(
     keys: Sequence[object], limits: Limits, paced: Paced[object] = iter
 ) -> list[tuple[str, str]]:
     """Return the stored texts of pairs of namespace and key."""
@@ -104,7 +104,7 @@ def checked_places(
     ]
 
 
-def checked_count(value: object, name: str, least: int) -> int:
+def checked_item_count(value: object, name: str, least: int) -> int:
     """Return a number of items to find or to skip."""
     if type(value) is not int or not least <= value <= MOST_FOUND:
         msg = f"{name}: must be an integer from {least} to {MOST_FOUND}"
@@ -178,29 +178,29 @@ def stored_value(
     walk = _Walk()
     walk.most = min(most, limits.max_item_bytes + _COST)
     try:
-        copy = walk.plain(value)
+        copy = walk.copy_plain_value(value)
         if walk.size <= store.LARGE:
-            stored = store.StoredValue(store.json_text(copy))
+            stored = store.StoredValue(store.encode_json_value(copy))
             least = min(limits.max_item_bytes, limits.max_item_outline_bytes)
             if 4 * len(stored.text) <= least:  # also in UTF-8
                 return stored
         else:
-            stored = store.in_pieces(copy)
+            stored = store.value_in_pieces(copy)
     except TooLongError:
         if walk.most == most:
             raise
-        raise _too_large(name, "max_item_bytes", limits.max_item_bytes) from None
+        raise _item_too_large(name, "max_item_bytes", limits.max_item_bytes) from None
     except (TypeError, ValueError, RecursionError, RuntimeError):
-        raise errors.InvalidTypeError(f"{rule}; {odd_value(value)}") from None
+        raise errors.InvalidTypeError(f"{rule}; {odd_json_value(value)}") from None
     if stored.nbytes > limits.max_item_bytes:
-        raise _too_large(name, "max_item_bytes", limits.max_item_bytes)
+        raise _item_too_large(name, "max_item_bytes", limits.max_item_bytes)
     if stored.outline_bytes > limits.max_item_outline_bytes:
         most = limits.max_item_outline_bytes
-        raise _too_large(name, "max_item_outline_bytes", most)
+        raise _item_too_large(name, "max_item_outline_bytes", most)
     return stored
 
 
-def _too_large(name: str, limit: str, most: float) -> errors.LimitExceededError:
+def _item_too_large(name: str, limit: str, most: float) -> errors.LimitExceededError:
     return errors.LimitExceededError(f"{name}: at most {limit} = {most} as JSON")
 
 
@@ -210,7 +210,7 @@ class _Walk:
     most: float
     size = 0
 
-    def plain(self, value: Any) -> Any:
+    def copy_plain_value(self, value: Any) -> Any:
         """Return a JSON value with plain dicts and lists."""
         kind = type(value)
         self.size += _COST + (len(value) if isinstance(value, str) else 0)
@@ -224,10 +224,10 @@ class _Walk:
                 if not isinstance(key, str):
                     raise TypeError
                 self.size += len(key) + _COST
-                found[key] = self.plain(each)
+                found[key] = self.copy_plain_value(each)
             return found
         if isinstance(value, list | tuple):
-            return [self.plain(each) for each in value]
+            return [self.copy_plain_value(each) for each in value]
         return value
 
 
@@ -235,7 +235,7 @@ def vectors_of(given: object, name: str) -> NDArray[np.float32] | None:
     """Return the vectors of one item as float32 (n, dim); None for none."""
     if isinstance(given, list | tuple) and not given:
         return None
-    matrix = checked_vectors_of(given, name)
+    matrix = checked_item_vectors(given, name)
     if len(matrix) > store.MOST_VECTORS:
         raise errors.LimitExceededError(
             f"{name}: at most {store.MOST_VECTORS} of one item"
@@ -243,7 +243,7 @@ def vectors_of(given: object, name: str) -> NDArray[np.float32] | None:
     return matrix if len(matrix) else None
 
 
-def checked_vectors_of(given: object, name: str) -> NDArray[np.float32]:
+def checked_item_vectors(given: object, name: str) -> NDArray[np.float32]:
     """Return vectors as float32 (n, dim)."""
     try:
         matrix = np.asarray(given)
@@ -257,6 +257,6 @@ def checked_vectors_of(given: object, name: str) -> NDArray[np.float32]:
         ) from None
     if not 1 <= matrix.shape[1] <= _MAX_DIM:
         raise errors.InvalidTypeError(f"{name}: expected 1 to {_MAX_DIM} numbers each")
-    if not usable(matrix).all():
+    if not usable_vectors(matrix).all():
         raise errors.InvalidArgumentError(f"{name}: must be finite, and not zero")
     return matrix

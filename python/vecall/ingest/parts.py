@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
-from vecall.content import get_field, get_role, is_thought, parts_of
+from vecall.content import content_parts, get_field, get_role, is_thought
 from vecall.errors import ConfigError
-from vecall.prompts.render import without_recalled
+from vecall.prompts.render import remove_recalled
 
 # Optional texts of thoughts, function calls and their responses.
 #
@@ -32,7 +32,7 @@ _KINDS = get_args(Inner)
 _CUT = " …"
 
 
-def checked_include(given: object) -> frozenset[str]:
+def checked_included_parts(given: object) -> frozenset[str]:
     """Return what is stored besides the message texts."""
     if isinstance(given, list | tuple | set | frozenset) and all(
         isinstance(kind, str) and kind in _KINDS for kind in given
@@ -42,7 +42,7 @@ def checked_include(given: object) -> frozenset[str]:
     raise ConfigError(f"include: expected a sequence of {names}, which may be empty")
 
 
-def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | None:
+def inner_part_reader(include: frozenset[str]) -> Callable[[object], str | None] | None:
     """Return a function from an inner part to its text; None if none is stored."""
     if not include:
         return None
@@ -55,7 +55,7 @@ def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | No
     return text_of
 
 
-def program_texts(
+def texts_of_program(
     message: object, program: str, content: object, texts: list[str]
 ) -> list[str]:
     """Return the texts of a message that nobody said, and that `include` names."""
@@ -67,9 +67,9 @@ def program_texts(
             _marked_text("thought", "", each)
             for each in _texts_of_parts(summary) or texts
         ]
-    calls = [text for text in map(_call_text, parts_of(content)) if text]
+    calls = [text for text in map(_call_text, content_parts(content)) if text]
     told = [text for text in texts if text not in calls]
-    found = _item_text(message)
+    found = _text_of_item_part(message)
     if found is None and told:
         name = get_field(message, "name")
         if not isinstance(name, str) or name not in MEMORY_TOOLS:
@@ -77,7 +77,7 @@ def program_texts(
     return [found, *calls] if found else calls
 
 
-def tool_calls(message: object) -> list[str]:
+def texts_of_tool_calls(message: object) -> list[str]:
     """Return the texts of a message's calls in OpenAI's or LangChain's shape."""
     calls = get_field(message, "tool_calls")
     if not isinstance(calls, list | tuple):
@@ -95,7 +95,7 @@ def _tool_call_text(call: object) -> str | None:
     )
 
 
-def _item_text(part: object) -> str | None:
+def _text_of_item_part(part: object) -> str | None:
     """Return the text of a call or a response that is a part or an item by itself."""
     type_ = get_field(part, "type")
     if type_ == "tool_use":
@@ -116,7 +116,7 @@ def _named_call_text(word: str, call: object, values: object) -> str | None:
     name = get_field(call, "name")
     if not isinstance(name, str) or not name or name in MEMORY_TOOLS:
         return None
-    text = _cut_json(values) if isinstance(values, Mapping) else values
+    text = _cut_call_json(values) if isinstance(values, Mapping) else values
     return _marked_text(word, name, text)
 
 
@@ -124,7 +124,7 @@ def _marked_text(word: str, name: object, text: object) -> str:
     """Return a text with its kind and name before it, cut if it is long."""
     named = f" {_cut_text(name, '')}" if isinstance(name, str) and name else ""
     shown = f" {_cut_text(text, _CUT)}" if isinstance(text, str) and text else ""
-    return without_recalled(f"({word}){named}{shown}")
+    return remove_recalled(f"({word}){named}{shown}")
 
 
 def _joined_texts(content: Any) -> str:
@@ -144,7 +144,7 @@ def _thought_text(part: object) -> str | None:
     text = get_field(part, "text")
     if text is None:
         text = get_field(part, "thinking")
-    own = without_recalled(text) if isinstance(text, str) else ""
+    own = remove_recalled(text) if isinstance(text, str) else ""
     return f"(thought) {own}" if own.strip() else None
 
 
@@ -159,12 +159,12 @@ def _call_text(part: object) -> str | None:
         name = None if call is None else get_field(call, "name")
         if isinstance(name, str) and name and name not in MEMORY_TOOLS:
             values = get_field(call, field)
-            shown = f" {_cut_json(values)}" if isinstance(values, Mapping) else ""
-            return without_recalled(f"({word}) {_cut_text(name, '')}{shown}") or None
-    return _item_text(part)
+            shown = f" {_cut_call_json(values)}" if isinstance(values, Mapping) else ""
+            return remove_recalled(f"({word}) {_cut_text(name, '')}{shown}") or None
+    return _text_of_item_part(part)
 
 
-def _cut_json(values: Mapping[object, object]) -> str:
+def _cut_call_json(values: Mapping[object, object]) -> str:
     """Return the first characters of the JSON, without encoding all of it."""
     encoder = json.JSONEncoder(
         ensure_ascii=False,
@@ -229,7 +229,7 @@ _LANGCHAIN = ("message", "messagechunk")
 """The ends of LangChain's names of classes, and of the types of their pieces."""
 
 
-def speaker_of(event: object) -> Speaker:
+def speaker_of_event(event: object) -> Speaker:
     """Return who said a message: by its role, that of its content, or its type."""
     # An author is a name, also of agents that are called "developer" or "tool".
     if type(event) is dict and "role" not in event and "type" not in event:
@@ -248,17 +248,17 @@ def speaker_of(event: object) -> Speaker:
             kind = kind.removesuffix(end)
         if kind in _PROGRAMS or kind in _SPEAKERS:
             return Speaker(_SPEAKERS.get(kind, kind), _PROGRAMS.get(kind))
-        if is_item(event):
+        if is_responses_item(event):
             return Speaker(None, _ITEMS[type_])
     return _SPOKEN
 
 
-def is_spoken(role: object) -> bool:
+def is_spoken_role(role: object) -> bool:
     """Whether somebody says the messages of a role; nobody says those without one."""
     return isinstance(role, str) and _BY_ROLE(role.strip().lower()) is None
 
 
-def is_instruction(role: object) -> bool:
+def is_instruction_role(role: object) -> bool:
     """Whether the messages of a role instruct a model."""
     return isinstance(role, str) and _PROGRAMS.get(role.strip().lower()) == "system"
 
@@ -268,7 +268,7 @@ def is_user(name: object) -> bool:
     return name == "user"
 
 
-def is_item(event: object) -> bool:
+def is_responses_item(event: object) -> bool:
     """Whether this is an item of OpenAI's responses, which nobody said."""
     type_ = get_field(event, "type")
     return (
@@ -279,7 +279,7 @@ def is_item(event: object) -> bool:
     )
 
 
-def unwrapped(event: Any) -> Any:
+def unwrap_langchain_message(event: Any) -> Any:
     """Return a message of LangChain's without its envelope; another event as it is."""
     # Envelopes are those of `messages_to_dict` ("data") and of `dumpd` ("lc").
     if type(event) is not dict or not ("data" in event or "lc" in event):

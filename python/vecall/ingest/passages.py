@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from vecall.content import to_valid_utf8
 from vecall.limits import Limits
-from vecall.store import Draft, memory_id, passage_id
+from vecall.store import Draft, make_memory_id, passage_id
 from vecall.summaries import SessionSummary
 
 PASSAGE_BYTES = 16_384
@@ -30,7 +30,7 @@ class Passages(list[Draft]):
     """The drafts of one turn or fact whose text is too long, in order."""
 
 
-def is_too_long(text: str, limits: Limits) -> bool:
+def needs_passages(text: str, limits: Limits) -> bool:
     """Return whether a text is too long for one memory."""
     most, count = limits.max_text_bytes, len(text)
     if 4 * count <= most or (count <= most and text.isascii()):
@@ -38,11 +38,11 @@ def is_too_long(text: str, limits: Limits) -> bool:
     return count > most or len(text.encode()) > most
 
 
-def texts_of(text: str, limits: Limits) -> list[str]:
+def split_into_texts(text: str, limits: Limits) -> list[str]:
     """Return the texts of the passages of a text: one, unless it is too long."""
-    if not is_too_long(text, limits):
+    if not needs_passages(text, limits):
         return [text]
-    return split(text, min(PASSAGE_BYTES, limits.max_text_bytes))
+    return split_into_passages(text, min(PASSAGE_BYTES, limits.max_text_bytes))
 
 
 def in_passages(
@@ -51,9 +51,9 @@ def in_passages(
     """Return a draft unchanged, or its passages if its text is too long."""
     # `is_first` says that the draft is the first of several passages. Of these only the
     # first one supersedes a memory, and none has the parts of the content.
-    if not is_too_long(draft.text, limits):
+    if not needs_passages(draft.text, limits):
         return draft
-    first, *others = texts_of(draft.text, limits)
+    first, *others = split_into_texts(draft.text, limits)
     found = Passages([replace(draft, text=first, content=None)])
     for number, text in enumerate(others, 2):
         # A passage that a hook has made too long has parts of its own.
@@ -84,7 +84,7 @@ def each_draft(given: Iterable[object]) -> list[Draft]:
     return drafts
 
 
-def split(text: str, most: int) -> list[str]:
+def split_into_passages(text: str, most: int) -> list[str]:
     """Return the passages of a text, of at most `most` bytes in UTF-8 each."""
     # It is split after a paragraph, a line, a sentence or a word in the second half of
     # a passage, or else between two visible characters. Blank passages are left out.
@@ -134,14 +134,14 @@ def _end_before_character(data: bytes, start: int, limit: int) -> int:
     following = data[limit : limit + 4].decode(errors="ignore")[:1]
     at = limit
     for before in reversed(tail):
-        if not _is_one_character(before, following):
+        if not _is_one_visible_character(before, following):
             break
         at -= len(before.encode())
         following = before
     return at if at > start and at > limit - len(near) else limit
 
 
-def _is_one_character(before: str, after: str) -> bool:
+def _is_one_visible_character(before: str, after: str) -> bool:
     """Whether two code points next to each other may be one visible character."""
     return (
         _JOINER in (before, after)
@@ -183,7 +183,7 @@ def summary_drafts(
         }
         drafts.append(
             Draft(
-                memory_id(session, SUMMARY, *names, float(number)),
+                make_memory_id(session, SUMMARY, *names, float(number)),
                 text,
                 session=session,
                 ts=summary.end_timestamp,

@@ -14,7 +14,7 @@ import numpy as np
 
 from vecall.concurrency.join import run_async, run_sync
 from vecall.errors import EmbedderError, InvalidArgumentError, needs_extra
-from vecall.item_collections import ItemLog, opened, read_as
+from vecall.item_collections import ItemLog, opened, read_log_as
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
 from vecall.validation import check_name
@@ -58,11 +58,11 @@ class VecallChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, in order; reading it blocks."""
-        return _messages_of(run_sync(self._log.read()))
+        return _messages_of_values(run_sync(self._log.read()))
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return the messages, in order."""
-        return await read_as(self._log, _messages_of)
+        return await read_log_as(self._log, _messages_of_values)
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages at the end, all or none but what is too large.
@@ -73,11 +73,11 @@ class VecallChatMessageHistory(BaseChatMessageHistory):
             LimitExceededError: A message is too large; the others were added. Or
                 there are more than 9,999; nothing was added.
         """
-        run_sync(self._log.extend(_values_of(messages)))
+        run_sync(self._log.extend(_values_of_messages(messages)))
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages at the end; see `add_messages`."""
-        await run_async(self._log.extend(_values_of(messages)))
+        await run_async(self._log.extend(_values_of_messages(messages)))
 
     def clear(self) -> None:
         """Remove all messages."""
@@ -88,11 +88,11 @@ class VecallChatMessageHistory(BaseChatMessageHistory):
         await run_async(self._log.clear())
 
 
-def _values_of(messages: Sequence[BaseMessage]) -> list[Any]:
+def _values_of_messages(messages: Sequence[BaseMessage]) -> list[Any]:
     return [message_to_dict(message) for message in messages]
 
 
-def _messages_of(values: list[Any]) -> list[BaseMessage]:
+def _messages_of_values(values: list[Any]) -> list[BaseMessage]:
     messages: list[BaseMessage] = messages_from_dict(values)
     return messages
 

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from vecall.content import turn_id
 from vecall.errors import needs_extra
-from vecall.ingest.drafts import memory_ids
+from vecall.ingest.drafts import memory_ids_of
 from vecall.service.memory_service import MemoryService
-from vecall.tools import RunMemory, UnaskedFloor
+from vecall.tools.preload import RunMemory, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
 from vecall.validation import MOST_IDS
 
@@ -105,24 +105,24 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
         """As `after_agent`."""
         messages = state["messages"]
-        last = _last_message_index(messages, _is_of_user)
+        last = _last_message_index(messages, _is_user_message)
         await self._keep_turns(runtime, filter(_is_of_agent, messages[last + 1 :]))
 
     async def _prepare_request(self, request: Any) -> Any:
         """Return a request with memories, after its new messages are stored."""
         messages = request.messages
         self._run.of(request.runtime)  # a run without valid names fails
-        at = _last_message_index(messages, _is_of_user)
+        at = _last_message_index(messages, _is_user_message)
         block = ""
         if self._preload and at >= 0:
             said = [each for each in messages if isinstance(each, _SAID)]
             turns = map(_message_as_turn, said[-MOST_IDS:])
-            present = memory_ids(turns, _thread_of(request.runtime))
+            present = memory_ids_of(turns, _thread_id_of_run(request.runtime))
             others = Filter(not_id=present) if present else None
             text = messages[at].content
             block = await self._run.block(request.runtime, text, others)
         new = messages[_last_message_index(messages, _is_of_agent) + 1 :]
-        await self._keep_turns(request.runtime, filter(_is_of_user, new))
+        await self._keep_turns(request.runtime, filter(_is_user_message, new))
         if not block:
             return request
         shown = [*messages[:at], HumanMessage(block), *messages[at:]]
@@ -131,7 +131,7 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
     async def _keep_turns(self, runtime: Any, messages: Iterable[BaseMessage]) -> None:
         if self._remember:
             turns = map(_message_as_turn, messages)
-            await self._run.remember(runtime, turns, _thread_of(runtime))
+            await self._run.remember(runtime, turns, _thread_id_of_run(runtime))
 
 
 def _run_coroutine(work: Coroutine[Any, Any, T]) -> T:
@@ -141,13 +141,13 @@ def _run_coroutine(work: Coroutine[Any, Any, T]) -> T:
         return pool.submit(context.run, asyncio.run, work).result()
 
 
-def _thread_of(runtime: Any) -> str | None:
+def _thread_id_of_run(runtime: Any) -> str | None:
     """Return the id of a run's thread, if it has one."""
     run = getattr(runtime, "execution_info", None)
     return None if run is None or run.thread_id is None else str(run.thread_id)
 
 
-def _is_of_user(message: BaseMessage) -> bool:
+def _is_user_message(message: BaseMessage) -> bool:
     """Whether a user said a message; LangChain's summaries have their type."""
     return (
         isinstance(message, HumanMessage)
@@ -168,6 +168,6 @@ def _last_message_index(
 
 
 def _message_as_turn(message: BaseMessage) -> Event:
-    author = "user" if _is_of_user(message) else message.name or "assistant"
+    author = "user" if _is_user_message(message) else message.name or "assistant"
     id_ = turn_id(message.type, message.id, message.text)
     return Event(message.content, author=author, id=id_)

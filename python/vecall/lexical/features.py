@@ -13,20 +13,20 @@ from typing import Literal, NamedTuple
 
 from vecall.clock import Period
 from vecall.lexical.tokenizer import ORDINALS
-from vecall.text import lazy_pattern, normalise, sentences
+from vecall.text import lazy_pattern, normalise, split_sentences
 
 _WHOLE = (1 << 63) - 1  # the highest bit is `stems.PART`
 
 
-def mark(name: str) -> int:
+def mark_hash(name: str) -> int:
     """Return the 63-bit hash of a mark; the hash function is not that of words."""
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, person=b"m")
     return int.from_bytes(digest.digest(), "little") & _WHOLE or 1
 
 
-QUESTION = mark("question")
-TIME = mark("time")
-DATED = mark("dated")
+QUESTION = mark_hash("question")
+TIME = mark_hash("time")
+DATED = mark_hash("dated")
 
 CLOSING = (
     "\"'\u2018-\u201f\u00ab\u00bb\u2039\u203a\u300d\u300f)\\]\u3002.!\u2026\\s"
@@ -178,12 +178,12 @@ def text_marks(
         and _ASKS.search(text)
     ):
         found.append(QUESTION)
-    if _tells_time(folded, words):
+    if _text_tells_time(folded, words):
         found.append(TIME)
     return found
 
 
-def _tells_time(folded: str, words: Sequence[str]) -> bool:
+def _text_tells_time(folded: str, words: Sequence[str]) -> bool:
     if not TIME_WORDS.isdisjoint(words):
         return True
     if _DIGIT.search(folded) and _TIME_NUMBERS.search(folded):
@@ -193,14 +193,14 @@ def _tells_time(folded: str, words: Sequence[str]) -> bool:
     return _TIME_ELSEWHERE.search(folded) is not None
 
 
-def asks_time(folded: str) -> bool:
+def query_asks_time(folded: str) -> bool:
     """Return whether a normalised query asks for a time."""
     if ASKS_TIME.match(folded):
         return True
     return not folded.isascii() and _ASKS_TIME_EAST.search(folded) is not None
 
 
-def message_of(query: str) -> Literal["", "statement", "message"]:
+def query_message(query: str) -> Literal["", "statement", "message"]:
     """Return what kind of message a query is, if it tells more than it asks; else "".
 
     A statement is one or two sentences of eight words or more that tell something: it
@@ -211,14 +211,14 @@ def message_of(query: str) -> Literal["", "statement", "message"]:
         query.rstrip(_AFTER_ALL).endswith(_STATES)
         and not any(map(query.__contains__, _QUESTION_SIGNS))
         and len(query.split()) >= _SHORTEST_STATEMENT
-        and 0 < len(sentences(query)) <= _MOST_SENTENCES
+        and 0 < len(split_sentences(query)) <= _MOST_SENTENCES
     ):
         return "statement"
     may_be = sum(map(query.count, _SENTENCE_SIGNS)) >= _MOST_SENTENCES  # fast
-    return "message" if may_be and len(sentences(query)) > _MOST_SENTENCES else ""
+    return "message" if may_be and len(split_sentences(query)) > _MOST_SENTENCES else ""
 
 
-def asks_list(text: str) -> bool:
+def query_asks_list(text: str) -> bool:
     """Return whether a query asks for all that there is of something."""
     folded = normalise(text)
     if _ASKS_LIST.search(folded):
@@ -228,4 +228,4 @@ def asks_list(text: str) -> bool:
 
 def author_mark(stem: str) -> int:
     """Return the mark of the authors whose names contain this stem."""
-    return mark(f"author {stem}")
+    return mark_hash(f"author {stem}")

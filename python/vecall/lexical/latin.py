@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from vecall.lexical import features, languages, period_patterns, periods, tokenizer
-from vecall.lexical.period_patterns import LATIN, MONTHS, PARTS, UNITS, patterns_of
 from vecall.text import MARKS, RARE_MARKS, lazy_pattern, normalise
 
 # Basic Latin to Latin Extended-B, and General Punctuation without what is invisible.
@@ -19,11 +18,11 @@ _ELSEWHERE = lazy_pattern(
 _APART = "\u4e00"  # combines with no letter
 _READERS = (*("word", "unit", "ago", "recent"),
             *("weekday", "month", "season", "part_of_day"))  # fmt: skip
-_UNITS = (*UNITS, *PARTS, "weekday", "season")
+_UNITS = (*period_patterns.UNITS, *period_patterns.PARTS, "weekday", "season")
 _CLOSING = lazy_pattern(rf"[{features.CLOSING}]")
 
 
-def _covered() -> dict[str, str]:
+def _covered_latin_letters() -> dict[str, str]:
     """Return the normal forms of the letters whose forms need no other letter."""
     letters = list(map(chr, _LETTERS))
     forms = dict(
@@ -37,9 +36,9 @@ def _covered() -> dict[str, str]:
     }
 
 
-def latin_rules() -> dict[str, Any]:
+def latin_folding_rules() -> dict[str, Any]:
     """Return the tables, as `vecall._core.TextAnalyzer` takes them."""
-    forms = _covered()
+    forms = _covered_latin_letters()
     letters = "".join(forms)
     number_of = list(languages.STOP_WORDS).index
     return {
@@ -65,7 +64,7 @@ def latin_rules() -> dict[str, Any]:
         "units": list(tokenizer.UNITS),
         "ordinals": list(tokenizer.ORDINALS),
         "endings": list(tokenizer.COMPOUND_ENDINGS),
-        "months": MONTHS,
+        "months": period_patterns.MONTHS,
         "asks_time": "".join(features.ASKS_TIME.pattern.split()),
         "user": features.USER,
         "question": features.QUESTION,
@@ -85,7 +84,10 @@ def _tables_of_all() -> dict[str, Any]:
     return {
         "opening": list(periods.OPENING.items()),
         "of_an": periods.OF_AN,
-        "languages": [number_of.get(table["name"], len(stop_words)) for table in LATIN],
+        "languages": [
+            number_of.get(table["name"], len(stop_words))
+            for table in period_patterns.LATIN
+        ],
         "only_in": [(word, number_of[of]) for word, of in periods.ONLY_IN.items()],
         "months": period_patterns.MONTH_NUMBERS,
         "dates": [pattern.pattern for pattern in period_patterns.DATES],
@@ -101,7 +103,7 @@ def _tables_of_all() -> dict[str, Any]:
 
 
 def _tables_of_language(number: int) -> dict[str, Any]:
-    patterns = patterns_of(number)
+    patterns = period_patterns.patterns_of_language(number)
     around = ("bounds", "counted", "before", "after", "joins", "part", "part_of")
     return {
         **{name: patterns.of[name] for name in period_patterns.VOCABULARIES},

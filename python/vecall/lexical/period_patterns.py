@@ -76,7 +76,7 @@ def any_of(words: Iterable[str]) -> str:
     return "|".join(map(re.escape, ordered)) or r"(?!)"
 
 
-def shortest(words: Iterable[str]) -> list[str]:
+def shortest_words(words: Iterable[str]) -> list[str]:
     """Return the words that contain no other one; a text with any word has one."""
     known = set(words)
     return [
@@ -137,7 +137,7 @@ def midnight_of(at: datetime) -> datetime:
     return at.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def day_range(at: datetime, count: int = 1) -> Range:
+def range_of_days(at: datetime, count: int = 1) -> Range:
     """Return a number of days, the first that of a moment."""
     begin = midnight_of(at)
     return begin, begin + count * DAY
@@ -152,7 +152,7 @@ def month_range(months: int, count: int = 1) -> Range:
     )
 
 
-def months_of(at: datetime) -> int:
+def month_number_of(at: datetime) -> int:
     """Return the number of a month, counted from the year 0."""
     return at.year * 12 + at.month - 1
 
@@ -162,14 +162,14 @@ def unit_range(now: datetime, unit: str, steps: int) -> Range:
     if unit == "year":
         return datetime(now.year + steps, 1, 1), datetime(now.year + steps + 1, 1, 1)
     if unit == "month":
-        return month_range(months_of(now) + steps)
+        return month_range(month_number_of(now) + steps)
     monday = midnight_of(now) - now.weekday() * DAY + 7 * steps * DAY
     if unit == "week":
-        return day_range(monday, 7)
+        return range_of_days(monday, 7)
     if unit == "weekend":
-        return day_range(monday + 5 * DAY, 2)
+        return range_of_days(monday + 5 * DAY, 2)
     if unit == "day":
-        return day_range(now + steps * DAY)
+        return range_of_days(now + steps * DAY)
     step = timedelta(hours=1) if unit == "hour" else timedelta(minutes=1)
     return now + (steps - 1) * step, now + (steps + 1) * step
 
@@ -181,7 +181,7 @@ def time_ago(now: datetime, unit: str, count: int) -> datetime:
     if unit == "year":
         count, unit = 12 * count, "month"
     if unit == "month":
-        begin, end = month_range(months_of(now) - count)
+        begin, end = month_range(month_number_of(now) - count)
         return begin + min(now.day - 1, (end - begin).days - 1) * DAY
     return midnight_of(now) - count * (1 if unit == "day" else 7) * DAY
 
@@ -198,33 +198,33 @@ def nearest_range(now: datetime, of_year: OfYear, adjective: int) -> Range:
     return next(each for each in reversed(ranges) if each[0] <= now)
 
 
-def weekday_range(now: datetime, day: int, adjective: int) -> Range:
+def range_of_weekday(now: datetime, day: int, adjective: int) -> Range:
     """Return the last, this or the next weekday; 0 is Monday."""
     ahead = day - now.weekday()
     if adjective == NEXT:
         ahead = (ahead - 1) % 7 + 1
     elif adjective != THIS:
         ahead = ahead % 7 - 7
-    return day_range(now + ahead * DAY)
+    return range_of_days(now + ahead * DAY)
 
 
-def month_of(month: int) -> OfYear:
+def yearly_month(month: int) -> OfYear:
     """Return the month of each year; 0 is January."""
     return lambda year: month_range(year * 12 + month)
 
 
-def season_of(season: int) -> OfYear:
+def yearly_season(season: int) -> OfYear:
     """Return the season of each year; 0 is the winter that begins in it."""
     first = (11, 2, 5, 8)[season]
     return lambda year: month_range(year * 12 + first, 3)
 
 
-def day_of(month: int, day: int) -> OfYear:
+def yearly_day(month: int, day: int) -> OfYear:
     """Return the day of each year."""
-    return lambda year: day_range(datetime(year, month, day))
+    return lambda year: range_of_days(datetime(year, month, day))
 
 
-def last_day(now: datetime, of_year: OfYear) -> Range | None:
+def nearest_yearly_day(now: datetime, of_year: OfYear) -> Range | None:
     """Return the last day that has begun, or one that is near."""
     for year in range(now.year + 1, now.year - 9, -1):
         try:
@@ -435,9 +435,9 @@ class Patterns:
         if unit in PARTS:
             found = part_of_day(midnight_of(now) + steps * DAY, PARTS.index(unit))
         elif unit == "weekday":  # sv "i fredags"
-            found = weekday_range(now, steps, LAST)
+            found = range_of_weekday(now, steps, LAST)
         elif unit == "season":  # sv "i somras"
-            found = nearest_range(now, season_of(steps), LAST)
+            found = nearest_range(now, yearly_season(steps), LAST)
         else:
             found = unit_range(now, unit, steps)
         return span_of(match, found, self.number, is_day=unit == "day")
@@ -464,9 +464,9 @@ class Patterns:
         own = self.of["weekday_adjectives"]
         if own and match["a"]:
             week = unit_range(now, "week", own[match["a"]] - 1)[0]
-            found = day_range(week + day * DAY)
+            found = range_of_days(week + day * DAY)
         else:
-            found = weekday_range(now, day, self._adjective_of(match))
+            found = range_of_weekday(now, day, self._adjective_of(match))
         span = span_of(match, found, self.number, is_day=True)
         return span._replace(is_weekday=True)
 
@@ -476,10 +476,10 @@ class Patterns:
         begin = match.start("c")
         if match.string[max(0, begin - 2) : begin].strip().isdecimal():
             return None  # "31 June 2024" is no day
-        return self._read_named(match, now, month_of(self.of["months"][match["k"]]))
+        return self._read_named(match, now, yearly_month(self.of["months"][match["k"]]))
 
     def _read_season(self, match: re.Match[str], now: datetime) -> Span | None:
-        of_year = season_of(self.of["seasons"][match["k"]])
+        of_year = yearly_season(self.of["seasons"][match["k"]])
         found = self._read_named(match, now, of_year)
         prefix = match.groupdict().get("p")
         if found is not None and found.of_year and self.bounds.fullmatch(prefix or ""):
@@ -510,7 +510,7 @@ class Patterns:
 
 
 @lru_cache(maxsize=32)
-def patterns_of(number: int) -> Patterns:
+def patterns_of_language(number: int) -> Patterns:
     """Return the patterns of a language, made when it is first needed."""
     return Patterns(number)
 
@@ -595,23 +595,23 @@ def _date_span(
     last: int | None = None,
 ) -> Span | None:
     """Return the span of a day, or of the days to `last`; None if there is none."""
-    of_year = day_of(month, day)
+    of_year = yearly_day(month, day)
     try:
-        found = of_year(int(year)) if year else last_day(now, of_year)
+        found = of_year(int(year)) if year else nearest_yearly_day(now, of_year)
         if found is None:
             return None
         if last is not None:
-            end = day_range(found[0].replace(day=last))
+            end = range_of_days(found[0].replace(day=last))
             found = min(found[0], end[0]), max(found[1], end[1])
     except ValueError:
         return None
     return span_of(match, found, None, None if year else of_year, is_day=last is None)
 
 
-_IN_MONTHS = shortest(MONTH_NUMBERS)
+_IN_MONTHS = shortest_words(MONTH_NUMBERS)
 
 
-def number_spans(
+def numeric_date_spans(
     folded: str, now: datetime, language: str | None
 ) -> Iterator[Span | None]:
     """Yield the dates in Latin and Cyrillic letters or in numbers."""
@@ -660,7 +660,7 @@ def eastern_spans(folded: str, now: datetime) -> Iterator[Span | None]:
         if match["d"]:
             yield _date_span(match, now, year, month, eastern_number(match["d"]))
         elif 1 <= month <= 12:
-            of_year = month_of(month - 1)
+            of_year = yearly_month(month - 1)
             with suppress(ValueError):  # the year 0
                 found = (
                     of_year(int(year)) if year else nearest_range(now, of_year, NONE)

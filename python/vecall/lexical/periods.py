@@ -30,9 +30,9 @@ from vecall.lexical.period_patterns import (
     any_of,
     eastern_spans,
     meanings,
-    number_spans,
+    numeric_date_spans,
     part_of_day,
-    patterns_of,
+    patterns_of_language,
     query_ends,
     time_ago,
 )
@@ -108,20 +108,20 @@ def _opened_readers(words: Sequence[str], folded: str) -> list[_Opened]:
     return sorted(opened)
 
 
-def _named_times(
+def _find_named_times(
     folded: str, opened: Sequence[_Opened], now: datetime, language: str | None
 ) -> list[Span]:
     """Return the times that a text names, in order; of overlapping ones the longest."""
     found: list[Span | None] = []
     for number, place in opened:
-        for pattern, reader in patterns_of(number).readers[place]:
+        for pattern, reader in patterns_of_language(number).readers[place]:
             for match in pattern.finditer(folded):
                 if language in (None, ONLY_IN.get(match[0], language)):
                     got = reader(match, now)
-                    if got is not None and not _is_of_something(folded, got):
+                    if got is not None and not _is_not_relative_to_now(folded, got):
                         found.append(got)
     if _DIGIT.search(folded):
-        found += number_spans(folded, now, language)
+        found += numeric_date_spans(folded, now, language)
     if "月" in folded or "월" in folded or "年" in folded or "년" in folded:
         found += eastern_spans(folded, now)
     spans = [span for span in found if span is not None]
@@ -146,7 +146,7 @@ OF_SOMETHING = lazy_pattern(
 )
 
 
-def _is_of_something(folded: str, span: Span) -> bool:
+def _is_not_relative_to_now(folded: str, span: Span) -> bool:
     """Return whether an English time is not relative to now: "the last week of it"."""
     begin = span.begin
     if span.table != 0 or not RELATIVE.fullmatch(folded, begin, span.end):
@@ -158,7 +158,7 @@ ENDS = lazy_pattern(r"[?？؟]|(?<=\w{3})[.!] |[。！\n]")
 _ASKS = lazy_pattern("[?？؟]")
 
 
-def _is_asked(text: str, end: int) -> bool:
+def _is_question_continued(text: str, end: int) -> bool:
     """Return whether a question, if the text has any, goes on at `end`.
 
     What else a message tells about is not what it asks for: "I ran yesterday. How long
@@ -187,9 +187,9 @@ def _with_connectors(
     while index < len(spans):
         span = spans[index]
         own = [one.table for one in spans[index : index + 2] if one.table is not None]
-        tables = list(map(patterns_of, own or numbers))
+        tables = list(map(patterns_of_language, own or numbers))
         index += 1
-        span = _with_part(folded, span, tables)
+        span = _with_part_of_day(folded, span, tables)
         is_joined = False
         while index < len(spans):
             other = spans[index]
@@ -197,8 +197,8 @@ def _with_connectors(
             if not PART_OF.fullmatch(gap):  # "the last week of May"
                 if not any(each.joins.fullmatch(gap) for each in tables):
                     break
-                other = _with_part(folded, other, tables)
-                other = other._replace(range=_joined_range(span, other))
+                other = _with_part_of_day(folded, other, tables)
+                other = other._replace(range=_join_time_ranges(span, other))
                 is_joined = True
             span = other._replace(begin=span.begin, core=span.core)
             index += 1
@@ -208,7 +208,7 @@ def _with_connectors(
             yield _with_connector(folded, span, tables)
 
 
-def _with_part(folded: str, span: Span, tables: Sequence[Patterns]) -> Span:
+def _with_part_of_day(folded: str, span: Span, tables: Sequence[Patterns]) -> Span:
     if not span.is_day:
         return span
     for patterns in tables:
@@ -227,7 +227,7 @@ def _with_part(folded: str, span: Span, tables: Sequence[Patterns]) -> Span:
     return span
 
 
-def _joined_range(one: Span, other: Span) -> Range:
+def _join_time_ranges(one: Span, other: Span) -> Range:
     lo, hi = one.range
     if one.of_year is not None and other.of_year is None:
         lo, hi = one.of_year(other.range[0].year)
@@ -304,7 +304,7 @@ def period_in_zone(lo: int | None, hi: int | None, zone: tzinfo | None) -> Perio
     return _period_in_zone(begin, until, zone)
 
 
-def _in_earlier_years(named: _Open, zone: tzinfo) -> Iterator[Period]:
+def _period_in_earlier_years(named: _Open, zone: tzinfo) -> Iterator[Period]:
     if named.of_year is None or named.lo is None:
         return
     for year in range(named.lo.year - 1, named.lo.year - 1 - _YEARS_BEFORE, -1):
@@ -333,14 +333,14 @@ def find_period(
         local = datetime.fromtimestamp(now, zone).replace(tzinfo=None)
         opened = _opened_readers(words, read)
         numbers = list(dict(opened))
-        spans = _named_times(read, opened, local, language)
+        spans = _find_named_times(read, opened, local, language)
         if all(span.table is None for span in spans):  # dates in numbers
             numbers.append(_ENGLISH)
         if language in _NAMES:
             numbers.append(_NAMES.index(language))
         named = list(_with_connectors(read, spans, numbers))
         if _ASKS.search(read):
-            named = [each for each in named if _is_asked(read, each.end)]
+            named = [each for each in named if _is_question_continued(read, each.end)]
         for each in named:
             # What is to come holds no memories: another period is meant.
             if each.lo is None or each.lo <= local or len(named) == 1:
@@ -350,7 +350,7 @@ def find_period(
                 return None
             each = named[0]
         period = _period_in_zone(each.lo, each.hi, zone)
-        earlier = tuple(_in_earlier_years(each, zone))
+        earlier = tuple(_period_in_earlier_years(each, zone))
     except (ValueError, OverflowError, StopIteration, OSError):
         return None  # outside the years 1 to 9999
     begin = each.begin

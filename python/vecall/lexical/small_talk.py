@@ -20,7 +20,7 @@ from typing import NamedTuple
 from vecall.lexical.features import TIME_WORDS
 from vecall.lexical.languages import ALL_STOP_WORDS
 from vecall.lexical.tokenizer import words
-from vecall.text import lazy_pattern, normalise, without_marks
+from vecall.text import lazy_pattern, normalise, strip_combining_marks
 
 _READ = 2_000  # characters; what comes later changes nothing
 _ARABIC = str.maketrans("\u0629\u0649", "\u0647\u064a")
@@ -54,7 +54,7 @@ class Asking(NamedTuple):
 def asking(text: str) -> Asking:
     """Return what a message asks of a memory."""
     read = text[:_READ]
-    talk, operations, units, mine, somebody, *more, stopped = _word_lists()
+    talk, operations, units, mine, somebody, *more, stopped = _small_talk_words()
     unasked, questions, parting = more
     said = list(map(_bare, words(read)))
     asks = _ASKS.search(read) is not None
@@ -81,11 +81,11 @@ def asking(text: str) -> Asking:
 
 def _bare(word: str) -> str:
     """Return a word without accents, and Arabic letters without their variants."""
-    return word if word.isascii() else without_marks(word).translate(_ARABIC)
+    return word if word.isascii() else strip_combining_marks(word).translate(_ARABIC)
 
 
 @lru_cache(1)
-def _word_lists() -> tuple[frozenset[str], ...]:
+def _small_talk_words() -> tuple[frozenset[str], ...]:
     text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
     said, *lists, names = [
         frozenset(map(_bare, words(part.partition("]")[2])))

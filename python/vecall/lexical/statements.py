@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from vecall.lexical.terms import terms_of_both
+from vecall.lexical.terms import terms_of_two_texts
 from vecall.lexical.tokenizer import words
 from vecall.text import few_marks, lazy_pattern
 
@@ -82,7 +82,7 @@ def likeness(one: str, other: str, cosine: float | None = None) -> Likeness:
     """
     if max(len(one), len(other)) > _LONGEST:
         return Likeness(float(one == other), "same")
-    first, second = terms_of_both(one, other)
+    first, second = terms_of_two_texts(one, other)
     said, again = set(first), set(second)
     shared = len(said & again)
     share = shared / max(min(len(said), len(again)), 1)

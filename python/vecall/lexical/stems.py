@@ -11,7 +11,7 @@ from typing import Any
 
 from vecall.lexical import languages
 from vecall.lexical.period_patterns import MONTH_NAMES
-from vecall.text import without_marks
+from vecall.text import strip_combining_marks
 
 # PyStemmer has no wheel for every Python, and would bring back the global lock of one
 # without it. snowballstemmer imports it too, unless it is hidden.
@@ -27,7 +27,7 @@ if _modules.get("Stemmer", True) is None:
     del _modules["Stemmer"]
 
 
-def snowball(name: str) -> Any:
+def snowball_stemmer(name: str) -> Any:
     """Return Snowball's stemmer of a language, compiled if there is one."""
     if Stemmer is None:
         return snowballstemmer.stemmer(name)
@@ -91,8 +91,8 @@ class Language:
 
     def __init__(self, name: str) -> None:
         """Create the stemmer of a language, by Snowball's name."""
-        self._stemmer = snowball(name)
-        self._english = snowball(languages.ENGLISH)
+        self._stemmer = snowball_stemmer(name)
+        self._english = snowball_stemmer(languages.ENGLISH)
         self._stop_words = languages.ALL_STOP_WORDS[name]
         self._plain = PLAIN_FORMS if name == languages.ENGLISH else {}
         self._months = MONTH_NAMES.get(name, {})
@@ -110,17 +110,17 @@ class Language:
             return str(self._english.stemWord(month))
         return str(self._stemmer.stemWord(self._plain.get(word, word)))
 
-    def term(self, word: str) -> int:
+    def term_of_word(self, word: str) -> int:
         """Return the hash of the stem, or STOPPED for a stop word."""
         if len(self.terms) >= CACHE_WORDS:
             self.terms.clear()
-        number = self.terms[word] = self.new_term(word)
+        number = self.terms[word] = self.term_of_new_word(word)
         return number
 
-    def new_term(self, word: str) -> int:
-        """Return what `term` does, without the cache."""
+    def term_of_new_word(self, word: str) -> int:
+        """Return what `term_of_word` does, without the cache."""
         stem = self.stem(word)
-        return term_hash(stem) if stem else STOPPED
+        return hash_of_stem(stem) if stem else STOPPED
 
 
 # The conjunctions wa- and fa- before al-, bi-l-, ka-l-, li-l-.
@@ -148,7 +148,7 @@ class _Greek(Language):
 
     def stem(self, word: str) -> str:
         """Return the stem, or "" for a stop word."""
-        stem = super().stem(without_marks(word))
+        stem = super().stem(strip_combining_marks(word))
         return stem[:-1] if len(stem) > 3 and stem.endswith("\u03b9") else stem
 
 
@@ -210,12 +210,12 @@ _MADE: dict[str, type[Language]] = {
 }
 
 
-def made_language(name: str) -> Language:
+def language_stemmer(name: str) -> Language:
     """Create the stemmer of a language: Snowball's name, or VIETNAMESE."""
     return _MADE.get(name, Language)(name)
 
 
-def term_hash(stem: str) -> int:
+def hash_of_stem(stem: str) -> int:
     """Return the 63-bit hash of a stem, never 0."""
     digest = blake2b(stem.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little") & ~PART or 1

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vecall._core import TextAnalyzer
 from vecall.clock import Period, to_datetime
 from vecall.lexical import features, languages, tokenizer
-from vecall.lexical.latin import latin_rules, period_tables
+from vecall.lexical.latin import latin_folding_rules, period_tables
 from vecall.lexical.period_patterns import MONTHS, eastern_months
 from vecall.lexical.periods import (
     find_period,
@@ -23,7 +23,7 @@ from vecall.lexical.periods import (
     may_name_period,
     period_in_zone,
 )
-from vecall.lexical.stems import CACHE_WORDS, PART, STOPPED, Language, made_language
+from vecall.lexical.stems import CACHE_WORDS, PART, STOPPED, Language, language_stemmer
 from vecall.text import normalise, with_tones
 
 ANALYSIS_VERSION = "8"
@@ -39,7 +39,7 @@ class _Languages(dict[str, Language]):
     """Stemmers by language, made when they are needed."""
 
     def __missing__(self, name: str) -> Language:
-        self[name] = language = made_language(name)
+        self[name] = language = language_stemmer(name)
         return language
 
 
@@ -59,10 +59,10 @@ class _Analysis(threading.local):
             for place, word in enumerate(words):
                 if found[place] is None:
                     its = own if word.isascii() else self._language_of_word(word, own)
-                    found[place] = known[word] = its.term(word)
+                    found[place] = known[word] = its.term_of_word(word)
         return list(filter(None, found))
 
-    def part_terms(self, words: Sequence[str], language: str) -> list[int]:
+    def terms_of_compounds(self, words: Sequence[str], language: str) -> list[int]:
         """Return the hashes of the possible parts of the long words of a query."""
         known = self._languages[language].parts
         found: list[int] = []
@@ -80,11 +80,11 @@ class _Analysis(threading.local):
                 break
         return found
 
-    def new_terms(self, words: Sequence[str], language: str) -> list[int]:
+    def terms_of_new_words(self, words: Sequence[str], language: str) -> list[int]:
         """Return the hash or STOPPED of words in Latin letters; not cached."""
-        return list(map(self._languages[language].new_term, words))
+        return list(map(self._languages[language].term_of_new_word, words))
 
-    def new_author_marks(self, words: Sequence[str]) -> list[int]:
+    def marks_of_new_author_words(self, words: Sequence[str]) -> list[int]:
         """Return the mark of each word of a name, or STOPPED."""
         stems = map(self._languages[languages.ENGLISH].stem, words)
         return [features.author_mark(stem) if stem else STOPPED for stem in stems]
@@ -136,24 +136,24 @@ def query_terms(
     """
     at = time() if now is None else now
     found = _analyzer().query_terms(
-        text, _new_terms, by_period, period_tables, at, zone, local_micros
+        text, _new_terms_of_words, by_period, period_tables, at, zone, local_micros
     )
     if found is None or most != _MOST:
-        return analysed_query(text, at, zone, most, by_period)
-    terms, optional, authors, asks_time, periods = found
+        return analyse_query_in_python(text, at, zone, most, by_period)
+    terms, optional, authors, query_asks_time, periods = found
     period: Period | None = None
     earlier: list[Period] = []
     if periods is not None:
         try:
             period, *earlier = (period_in_zone(*each, zone) for each in periods)
         except (ValueError, OverflowError, OSError):
-            return analysed_query(text, at, zone, most, by_period)
-    asked = features.TIME if asks_time else 0
+            return analyse_query_in_python(text, at, zone, most, by_period)
+    asked = features.TIME if query_asks_time else 0
     made: Any = (asked, tuple(authors), tuple(optional), period, tuple(earlier))
     return terms, tuple.__new__(features.QueryMarks, made)  # without a call of Python
 
 
-def analysed_query(
+def analyse_query_in_python(
     text: str, now: float | None, zone: tzinfo | None, most: int, by_period: bool
 ) -> tuple[list[int], features.QueryMarks]:
     """Return what `query_terms` does: the reference of the analysis in C++."""
@@ -162,7 +162,7 @@ def analysed_query(
     words = tokenizer.split_words(folded[:read])
     toned = toned_words(text[:read])
     language = languages.language_of(words, folded[:read], text[:read], toned)
-    asked = features.TIME if features.asks_time(folded) else 0
+    asked = features.TIME if features.query_asks_time(folded) else 0
     period: Period | None = None
     earlier: tuple[Period, ...] = ()
     if by_period and (len(folded) > read or may_name_period(words, folded)):
@@ -176,11 +176,11 @@ def analysed_query(
         toned if language == languages.VIETNAMESE else words, language
     )
     if folded.isascii():
-        optional = _optional_terms(words, terms, language)
+        optional = _optional_query_terms(words, terms, language)
     else:
-        pictures = _analysis.terms(tokenizer.emoji(folded[:read]), language)
+        pictures = _analysis.terms(tokenizer.emoji_words(folded[:read]), language)
         terms = terms or pictures  # beside words an emoji is optional
-        optional = _optional_terms(words, [*terms, *pictures], language)
+        optional = _optional_query_terms(words, [*terms, *pictures], language)
         if period is None:
             terms += _analysis.terms(eastern_months(folded), languages.ENGLISH)
     marks = features.QueryMarks(
@@ -189,13 +189,13 @@ def analysed_query(
     return terms[:most], marks
 
 
-def _optional_terms(
+def _optional_query_terms(
     words: Sequence[str], terms: Sequence[int], language: str
 ) -> list[int]:
     """Return the optional terms of a query: parts of its words, its words as parts."""
     found = dict.fromkeys(terms)
     if languages.may_be_german(words, language):
-        found.update(dict.fromkeys(_analysis.part_terms(words, language)))
+        found.update(dict.fromkeys(_analysis.terms_of_compounds(words, language)))
     elif language == languages.TURKISH:  # an English query may hold a Turkish name
         found.update(dict.fromkeys(_analysis.terms(words, languages.ENGLISH)))
     return list(map(PART.__or__, found))[:_MOST_OPTIONAL]
@@ -228,7 +228,7 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     if "+" in folded or "#" in folded:
         parts += tokenizer.base_letters(words)
     if not folded.isascii():
-        parts += tokenizer.symbols(folded).difference(words)
+        parts += tokenizer.symbol_words(folded).difference(words)
     marks += map(PART.__or__, _analysis.terms(parts, language))
     if languages.may_be_german(words, language):
         marks += _compound_part_terms(words)
@@ -283,7 +283,7 @@ def _read_words(text: str) -> tuple[str, list[str], list[str], str, list[int]]:
     return folded, words, toned, language, _analysis.terms(own, language)
 
 
-def terms_of_both(one: str, other: str) -> tuple[list[int], list[int]]:
+def terms_of_two_texts(one: str, other: str) -> tuple[list[int], list[int]]:
     """Return the hashes of the words of two short texts, read as one language."""
     # Numbers and stop words are left out.
     both = f"{one}\n{other}"
@@ -310,14 +310,14 @@ def terms_of_memories(
 
     Texts in Latin letters are read in C++, by the tables of this package.
     """
-    return _analyzer().memory_terms(memories, _new_terms, memory_terms)
+    return _analyzer().memory_terms(memories, _new_terms_of_words, memory_terms)
 
 
-def _new_terms(language: int, words: list[str]) -> list[int]:
+def _new_terms_of_words(language: int, words: list[str]) -> list[int]:
     if language < len(_LATIN):
-        return _analysis.new_terms(words, _LATIN[language])
-    return _analysis.new_author_marks(words)
+        return _analysis.terms_of_new_words(words, _LATIN[language])
+    return _analysis.marks_of_new_author_words(words)
 
 
 _LATIN = tuple(languages.STOP_WORDS)
-_analyzer = cache(lambda: TextAnalyzer(latin_rules()))
+_analyzer = cache(lambda: TextAnalyzer(latin_folding_rules()))

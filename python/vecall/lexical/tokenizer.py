@@ -7,7 +7,7 @@ whose words differ in them. A single letter keeps the signs after it: C++, C#, A
 
 Scripts without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) and Korean, which
 attaches particles to words, become overlapping pairs of characters. Two texts then
-share a pair wherever they share two neighbouring characters. `symbols` returns
+share a pair wherever they share two neighbouring characters. `symbol_words` returns
 what is no word and is found nevertheless: single characters and emoji.
 """
 
@@ -41,7 +41,7 @@ _MOST_PARTS = 6  # of one identifier, for `joined_parts`
 _LONGEST_IDENTIFIER = 100  # characters of an identifier; longer runs are ignored
 
 
-def _identifiers(text: str) -> Iterator[str]:
+def _identifiers_in_text(text: str) -> Iterator[str]:
     """Yield the words with a capital inside."""
     if _MAY_BE_CAMEL.search(text):
         for word in _PLAIN_WORD.findall(text):
@@ -54,7 +54,7 @@ def _identifiers(text: str) -> Iterator[str]:
 def identifier_parts(text: str, folded: str) -> list[str]:
     """Return the parts of the identifiers in a text, normalised, with repeats."""
     parts: list[str] = []
-    for word in _identifiers(text):
+    for word in _identifiers_in_text(text):
         found = _CAMEL_PART.findall(word)
         parts += [part.casefold() for part in found if len(part) > 1]
     if _DIGIT.search(folded):
@@ -66,7 +66,7 @@ def identifier_parts(text: str, folded: str) -> list[str]:
 def joined_parts(text: str) -> list[str]:
     """Join neighbouring parts of a text's identifiers: OpenAIEmbedder gives openai."""
     joined: dict[str, None] = {}
-    for word in _identifiers(text):
+    for word in _identifiers_in_text(text):
         parts = _CAMEL_PART.findall(word.translate(_NO_DIGITS))[:_MOST_PARTS]
         for begin in range(len(parts)):
             for end in range(begin + 2, len(parts) + 1):
@@ -206,7 +206,7 @@ def words(text: str) -> list[str]:
 def split_words(folded: str) -> list[str]:
     """Split a normalised text into words, as `words` does."""
     if "+" in folded or "#" in folded:
-        return _split_signed(folded)
+        return _split_words_with_signs(folded)
     is_ascii = folded.isascii()
     if ("'" in folded or not is_ascii) and _APOSTROPHE.search(folded):
         folded = cut_elisions(folded)
@@ -221,7 +221,7 @@ def split_words(folded: str) -> list[str]:
         if word.isascii():
             split.append(word)
         else:
-            split.extend(_split_scripts(word))
+            split.extend(_split_word_at_scripts(word))
     return split
 
 
@@ -230,14 +230,14 @@ def base_letters(words: Sequence[str]) -> list[str]:
     return [word[0] for word in words if word[-1] in "+#"]
 
 
-def symbols(folded: str) -> set[str]:
+def symbol_words(folded: str) -> set[str]:
     """Return the emoji and the characters of unspaced scripts in a normalised text."""
     if not _MAY_HAVE_SYMBOLS.search(folded):
         return set()
     return set(_SYMBOL.findall(folded))
 
 
-def emoji(folded: str) -> list[str]:
+def emoji_words(folded: str) -> list[str]:
     """Return the emoji of a normalised text, once each."""
     # An emoji of several characters, such as a family or a thumb with a skin tone,
     # gives its parts without the skin tone.
@@ -246,7 +246,7 @@ def emoji(folded: str) -> list[str]:
     return list(dict.fromkeys(_EMOJI.findall(folded)))
 
 
-def _split_signed(folded: str) -> list[str]:
+def _split_words_with_signs(folded: str) -> list[str]:
     """Split a text that may have words with signs."""
     found: list[str] = []
     for place, piece in enumerate(_SIGNED.split(folded)):
@@ -257,21 +257,21 @@ def _split_signed(folded: str) -> list[str]:
     return found
 
 
-def _split_scripts(word: str) -> list[str]:
+def _split_word_at_scripts(word: str) -> list[str]:
     """Split a word at borders of unspaced scripts, and their runs into pairs."""
     parts: list[str] = []
     end = 0
     for run in _UNSPACED_RUN.finditer(word):
         if run.start() > end:
             parts.append(word[end : run.start()])
-        parts.extend(_pairs(run.group()))
+        parts.extend(_character_pairs(run.group()))
         end = run.end()
     if end < len(word):
         parts.append(word[end:])
     return parts
 
 
-def _pairs(run: str) -> list[str]:
+def _character_pairs(run: str) -> list[str]:
     """Return the overlapping pairs of characters; a single character stays alone."""
     if len(run) < 2:
         return [run]

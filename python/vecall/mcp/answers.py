@@ -119,8 +119,8 @@ class Answers:
         admit: Admit | None = None,
     ) -> None:
         """Create the tools of one user."""
-        memory = base.restricted(memory, access.rights)
-        self._desk = Desk(memory, access, output.checked_look(max_tokens))
+        memory = base.restrict_service(memory, access.rights)
+        self._desk = Desk(memory, access, output.checked_look_options(max_tokens))
         kinds = (*_READING, *_WRITING) if access.write else _READING
         self._tools = {kind.name: kind(self._desk) for kind in kinds}
         self._seconds = seconds
@@ -150,8 +150,8 @@ class Answers:
         `unknown` is the code of an unknown URI.
         """
         try:
-            found: Result | None = await self._in_time(
-                False, lambda: self._read_content(uri)
+            found: Result | None = await self._do_in_time(
+                False, lambda: self._read_resource_content(uri)
             )
         except VecallError as error:
             raise ProtocolError(INTERNAL_ERROR, str(error)) from None
@@ -185,11 +185,11 @@ class Answers:
         given = {} if arguments is None else arguments
         writes = not tool.hints["readOnlyHint"]
         try:
-            answer = await self._in_time(writes, lambda: tool.call(given))
+            answer = await self._do_in_time(writes, lambda: tool.call(given))
         except VecallError as error:
-            return _error_result(str(error))
+            return _tool_error_result(str(error))
         if "error" in answer:
-            return _error_result(answer["error"])
+            return _tool_error_result(answer["error"])
         text = output.json_text(answer)
         return {
             "content": [{"type": "text", "text": text}],
@@ -197,7 +197,7 @@ class Answers:
             "isError": False,
         }
 
-    async def _read_content(self, uri: str) -> dict[str, Any] | None:
+    async def _read_resource_content(self, uri: str) -> dict[str, Any] | None:
         """Return the content of a resource; None for an unknown URI.
 
         The text is a block of `render`, which declares itself data. Copies of it are
@@ -223,12 +223,12 @@ class Answers:
         look = self._desk.look
         if look.max_tokens is None:
             return render(entries, "secure", scores=False)
-        cost, left, shown = output.cost_of(look), look.max_tokens - _FRAME, []
-        for piece in output.cut_to_fit(entries, "", left, cost):
+        cost, left, shown = output.token_cost(look), look.max_tokens - _FRAME, []
+        for piece in output.cut_memories_to_fit(entries, "", left, cost):
             left -= cost(piece)
             if left < 0:
                 break
-            shown.append(output.marked(piece))
+            shown.append(output.mark_piece(piece))
         return render(shown, "secure", scores=False)
 
     async def _newest_memories(self, condition: Mapping[str, Any]) -> list[MemoryEntry]:
@@ -246,12 +246,12 @@ class Answers:
         async for page in in_pages(read, min(_PAGE, desk.limits.max_top_k)):
             for each in page:
                 number += 1
-                item = (output.time_of(each) or 0.0, number, each)
+                item = (output.time_of_memory(each) or 0.0, number, each)
                 push = heapq.heappush if len(newest) < _COUNT else heapq.heappushpop
                 push(newest, item)
         return [entry for *_, entry in sorted(newest, reverse=True)]
 
-    async def _in_time(
+    async def _do_in_time(
         self, writes: bool, work: Callable[[], Coroutine[Any, Any, Any]]
     ) -> Any:
         """Do a work that is admitted, or raise VecallError with what to tell of it."""
@@ -270,5 +270,5 @@ class Answers:
             raise VecallError("The memory failed to answer.") from None
 
 
-def _error_result(message: str) -> Result:
+def _tool_error_result(message: str) -> Result:
     return {"content": [{"type": "text", "text": message}], "isError": True}

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vecall.errors import BusyError
 from vecall.limits import HttpLimits
 from vecall.mcp.answers import Answers
-from vecall.mcp.server import server_of
+from vecall.mcp.server import sdk_server_of
 from vecall.mcp.tools import Access
 from vecall.server import responses
 from vecall.server.app import handle_lifespan
@@ -123,7 +123,7 @@ class _Application:
                 raise responses.HttpError("not_found", "There is nothing at this path.")
             await self._check_and_answer(HttpRequest(scope, receive), counted)
         except Exception as error:
-            expected = responses.answer_to(error)
+            expected = responses.error_answer(error)
             if expected is None:
                 _log.error("%s %s", id_, type(error).__name__)
             if started:
@@ -161,8 +161,8 @@ class _Application:
             most = gate.limits.max_text_body_bytes
             body = await gate.read_bytes(request, token.id, most, held)
             # The SDK parses it again, but fails on JSON that is nested too deeply.
-            message = await gate.parsed(body, token.id, _OBJECT, Validator({}))
-            answers, server = self._served(token)
+            message = await gate.parse_body(body, token.id, _OBJECT, Validator({}))
+            answers, server = self._server_of_token(token)
             if _is_plain_request(request) and _is_plain_call(message, body, answers):
                 params = message["params"]
                 result = await answers.call_tool(
@@ -191,14 +191,14 @@ class _Application:
         more = {**issuers, "bearer_methods_supported": ["header"]}
         return JSONResponse({**fields, **more}, headers={"Connection": "close"})
 
-    def _served(self, token: Token) -> tuple[Answers, Any]:
+    def _server_of_token(self, token: Token) -> tuple[Answers, Any]:
         """Return the answers for a token, and the server that gives them.
 
         The least recently used are discarded.
         """
         if token not in self._servers:
             answers = self._make_answers(token)
-            self._servers[token] = answers, server_of(answers)
+            self._servers[token] = answers, sdk_server_of(answers)
             if len(self._servers) > _MAX_SERVERS:
                 self._servers.popitem(last=False)
         self._servers.move_to_end(token)

@@ -74,10 +74,10 @@ def create_server(
         ConfigError: The service lacks a method that a tool needs.
     """
     access = Access(app_name=app_name, user_id=user_id, write=write)
-    return server_of(Answers(memory, access, max_tokens=max_tokens), instructions)
+    return sdk_server_of(Answers(memory, access, max_tokens=max_tokens), instructions)
 
 
-def server_of(answers: Answers, instructions: str = INSTRUCTIONS) -> Any:
+def sdk_server_of(answers: Answers, instructions: str = INSTRUCTIONS) -> Any:
     """Return a low-level server of the SDK that gives these answers."""
     make = _server_of_first_sdk if IS_FIRST else _server_of_second_sdk
     return make(answers, instructions)
@@ -199,12 +199,12 @@ def encode_message(message: Any) -> bytes:
     return text.encode() + b"\n"
 
 
-def content_of(message: Any) -> Any:
+def content_of_message(message: Any) -> Any:
     """Return the request, response or notification in a message of the SDK."""
     return message.root if IS_FIRST else message
 
 
-def refusal(line: bytes) -> bytes:
+def refusal_of_line(line: bytes) -> bytes:
     """Return the line that answers a line which is not a message.
 
     The answer has the id of the line, if it can be read: otherwise the client would
@@ -333,14 +333,14 @@ class LineWriter:
                 except OSError:
                     self._is_broken = True
                     self._call_on_loop(self._broken)
-            self._call_on_loop(partial(_finish_future, done))
+            self._call_on_loop(partial(_finish_write_future, done))
 
     def _call_on_loop(self, what: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(what)
 
 
-def _finish_future(done: asyncio.Future[None]) -> None:
+def _finish_write_future(done: asyncio.Future[None]) -> None:
     if not done.done():
         done.set_result(None)
 
@@ -422,14 +422,14 @@ class _Connection:
         async with to_server:
             while (line := await self._reader.line()) is not None:
                 if isinstance(line, TooLong):
-                    await self._writer.write(refusal(b""))
+                    await self._writer.write(refusal_of_line(b""))
                     continue
                 try:
                     message = decode_line(line)
                 except ValueError:
-                    await self._writer.write(refusal(line))
+                    await self._writer.write(refusal_of_line(line))
                     continue
-                self._note_request(content_of(message))
+                self._note_request(content_of_message(message))
                 try:
                     await to_server.send(SessionMessage(message))
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -442,7 +442,7 @@ class _Connection:
             async for session_message in from_server:
                 message = session_message.message
                 await self._writer.write(encode_message(message))
-                answered = content_of(message)
+                answered = content_of_message(message)
                 if not hasattr(answered, "method"):
                     self._close_request(answered.id)
         self._sent.set()

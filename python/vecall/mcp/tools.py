@@ -60,7 +60,7 @@ class Desk:
         """Create the object without shown texts."""
         self.memory = memory
         self.access = access
-        self.limits = base.limits_of(memory)
+        self.limits = base.limits_of_service(memory)
         self.look = look
         self.owner: Owner = {"app_name": access.app_name, "user_id": access.user_id}
         self._ids_by_text: OrderedDict[bytes, str] = OrderedDict()
@@ -105,7 +105,7 @@ def _object(*required: str, **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def _array(items: Mapping[str, Any]) -> dict[str, Any]:
+def _array_schema(items: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
@@ -132,7 +132,7 @@ _FIELDS: dict[str, Any] = {
     },
 }
 _MEMORY = _object("text", **_FIELDS)
-_MEMORIES = {"memories": _array(_MEMORY), "note": _NOTE}
+_MEMORIES = {"memories": _array_schema(_MEMORY), "note": _NOTE}
 _SIMILAR = _object(
     *("text", "id", "score", "says"),
     **_FIELDS,
@@ -243,11 +243,11 @@ class GetMemory(DeskTool):
     def _memory_from(self, entry: MemoryEntry, begin: int) -> dict[str, Any]:
         look = self._desk.look
         piece = output.Piece(output.cleaned(entry))
-        cost = output.cost_of(look)
+        cost = output.token_cost(look)
         most = (
             cost(piece) if look.max_tokens is None else look.max_tokens - output.FRAME
         )
-        return output.as_json(output.from_character(piece, begin, most, cost), look)
+        return output.as_json(output.cut_from_character(piece, begin, most, cost), look)
 
 
 class ListMemories(DeskTool):
@@ -304,7 +304,7 @@ class AddMemory(DeskTool, for_models.Remember):
         "status",
         status=_status("remembered", "already_remembered", "not_remembered"),
         id=_TEXT,
-        similar=_array(_SIMILAR),
+        similar=_array_schema(_SIMILAR),
         note=_NOTE,
     )
     _takes = (*for_models.Remember._takes, "timestamp")
@@ -312,7 +312,7 @@ class AddMemory(DeskTool, for_models.Remember):
     async def _answer(
         self, memory: Any, given: base.Given, turn: Hashable, /
     ) -> base.Answer:
-        text = for_models.checked_text(given)
+        text = for_models.checked_fact_text(given)
         known = self._desk.id_shown_with(text)
         if known is not None and await self._still_says(known, text):
             return {"status": "already_remembered", "id": known}

@@ -79,7 +79,7 @@ class AsyncMemory(ClosesOnExit):
         Raises:
             ConfigError: A key that is no argument, such as mem0's "vector_store".
         """
-        return cls(**entries.checked_config(config_dict))
+        return cls(**entries.checked_mem0_config(config_dict))
 
     async def add(
         self,
@@ -121,18 +121,18 @@ class AsyncMemory(ClosesOnExit):
         if memory_type is not None or prompt is not None:
             raise ConfigError("memory_type and prompt are not supported; see extract")
         names = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
-        scope = entries.scope_of(names, "add")
-        expires = entries.checked_date(expiration_date)
-        given = entries.messages_of(messages)
+        scope = entries.scope_of_names(names, "add")
+        expires = entries.checked_expiration_date(expiration_date)
+        given = entries.messages_of_input(messages)
         if infer or (infer is None and self._extract is not None):
-            given = await self._facts_in(given)
+            given = await self._told_facts(given)
         own = {} if metadata is None else metadata
         new = [entries.entry_of(each, scope, own, timestamp, expires) for each in given]
         ids = await self._call_user(scope.owner, "add", new, verbatim=True)
         return {
             "results": [
                 {
-                    "id": entries.pack_id(scope.owner, memory_id),
+                    "id": entries.pack_memory_id(scope.owner, memory_id),
                     "memory": message.text,
                     "event": "ADD",
                     "actor_id": message.actor,
@@ -175,7 +175,7 @@ class AsyncMemory(ClosesOnExit):
         asked: object = query
         if not isinstance(asked, str) or not asked.strip():
             raise InvalidArgumentError("query: must not be blank")
-        if entries.checked_count(top_k) == 0:
+        if entries.checked_top_k(top_k) == 0:
             return {"results": []}
         found = await self._call_user(
             scope.owner,
@@ -195,7 +195,7 @@ class AsyncMemory(ClosesOnExit):
     async def get(self, memory_id: str) -> dict[str, Any] | None:
         """Return one memory; None if there is none with this id."""
         try:
-            owner, own = entries.unpack_id(memory_id)
+            owner, own = entries.unpack_memory_id(memory_id)
         except MemoryIdError:
             return None
         found = await self._find_memory(owner, own)
@@ -219,7 +219,7 @@ class AsyncMemory(ClosesOnExit):
         """
         entries.refuse_unsupported(names, False, None, show_expired)
         scope, wanted = entries.scope_and_filter(filters)
-        most = entries.checked_count(top_k)
+        most = entries.checked_top_k(top_k)
         found = await self._matching_memories(scope.owner, wanted, most)
         return {"results": [entries.shown(each, scope.owner) for each in found]}
 
@@ -245,7 +245,7 @@ class AsyncMemory(ClosesOnExit):
             InvalidArgumentError: Nothing to change, or an invalid value.
             ConflictError: Other updates changed it meanwhile, 100 times.
         """
-        owner, own = entries.unpack_id(memory_id)
+        owner, own = entries.unpack_memory_id(memory_id)
         new = data if text is None else text
         set_expiry = not isinstance(expiration_date, Unset)
         if new is None and metadata is None and not set_expiry:
@@ -254,12 +254,12 @@ class AsyncMemory(ClosesOnExit):
         changed: dict[str, Any] = {} if new is None else {"content": new}
         expires = None
         if set_expiry:
-            expires = entries.checked_date(expiration_date)
-            changed["valid_until"] = entries.end_of_day(expires)
+            expires = entries.checked_expiration_date(expiration_date)
+            changed["valid_until"] = entries.end_of_day_utc(expires)
         for attempt in range(1, _ATTEMPTS + 1):
             entry = await self._find_memory(owner, own)
             if entry is None:
-                raise entries.not_found()
+                raise entries.not_found_error()
             if metadata is not None or set_expiry:
                 changed["custom_metadata"] = entries.changed_metadata(
                     entry, metadata, expires, set_expiry
@@ -269,7 +269,7 @@ class AsyncMemory(ClosesOnExit):
                 await self._call_user(owner, "update", own, verbatim=True, **changed)
                 break
             except NotFoundError:
-                raise entries.not_found() from None
+                raise entries.not_found_error() from None
             except ConflictError:  # of another update; its values are merged next
                 if attempt == _ATTEMPTS:
                     raise
@@ -281,9 +281,9 @@ class AsyncMemory(ClosesOnExit):
         Raises:
             MemoryNotFoundError: There is none with this id.
         """
-        owner, own = entries.unpack_id(memory_id)
+        owner, own = entries.unpack_memory_id(memory_id)
         if not await self._call_user(owner, "delete", own):
-            raise entries.not_found()
+            raise entries.not_found_error()
         return {"message": "Memory deleted successfully!"}
 
     async def delete_all(
@@ -309,7 +309,7 @@ class AsyncMemory(ClosesOnExit):
     async def history(self, memory_id: str) -> list[dict[str, Any]]:
         """Return the changes of a memory, oldest first; none of a deleted one."""
         try:
-            owner, own = entries.unpack_id(memory_id)
+            owner, own = entries.unpack_memory_id(memory_id)
             found = await self._call_user(owner, "history", own)
         except (NotFoundError, MemoryIdError):
             return []
@@ -355,7 +355,7 @@ class AsyncMemory(ClosesOnExit):
 
         return [each async for new in in_pages(page, _PAGE, most) for each in new]
 
-    async def _facts_in(self, given: list[entries.Message]) -> list[entries.Message]:
+    async def _told_facts(self, given: list[entries.Message]) -> list[entries.Message]:
         if self._extract is None:
             raise ConfigError(
                 "infer: needs a model; give extract=, a function from messages to "
@@ -363,7 +363,7 @@ class AsyncMemory(ClosesOnExit):
             )
         messages = [{"role": each.role, "content": each.text} for each in given]
         role = given[0].role if given else "user"
-        found = entries.checked_facts(await self._extract_facts(messages))
+        found = entries.checked_extracted_facts(await self._extract_facts(messages))
         return [entries.Message(role, fact) for fact in found]
 
 
@@ -414,7 +414,7 @@ class Memory(ClosesBlocking):
     @classmethod
     def from_config(cls, config_dict: Mapping[str, Any]) -> Memory:
         """Return a memory of a mapping; see `AsyncMemory.from_config`."""
-        return cls(**entries.checked_config(config_dict))
+        return cls(**entries.checked_mem0_config(config_dict))
 
     # The methods below are generated from the service by .ci/generate_sync.
 

@@ -16,7 +16,7 @@ from typing import Any
 from vecall.clock import DAY_S, to_iso, to_seconds, utc_seconds
 from vecall.content import text_parts
 from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
-from vecall.ingest.parts import speaker_of
+from vecall.ingest.parts import speaker_of_event
 from vecall.types import Filter, MemoryEntry, Revision
 
 # Owners of memories, and ids that hold the owner.
@@ -39,7 +39,7 @@ class MemoryNotFoundError(NotFoundError, ValueError):
     """There is no memory with this id; a ValueError as in mem0."""
 
 
-def not_found() -> MemoryNotFoundError:
+def not_found_error() -> MemoryNotFoundError:
     """Return the error for an id that no memory has."""
     return MemoryNotFoundError("memory_id: there is no such memory")
 
@@ -66,7 +66,7 @@ class Scope:
     run_id: str | None  # which is the session
 
 
-def scope_of(names: Mapping[str, Any], where: str) -> Scope:
+def scope_of_names(names: Mapping[str, Any], where: str) -> Scope:
     """Return the scope of names."""
     given = {kind: _checked_name(names.get(kind), kind) for kind in KINDS}
     for kind, name in given.items():
@@ -77,13 +77,13 @@ def scope_of(names: Mapping[str, Any], where: str) -> Scope:
     raise InvalidArgumentError(msg)
 
 
-def pack_id(owner: Owner, memory_id: str) -> str:
+def pack_memory_id(owner: Owner, memory_id: str) -> str:
     """Return the id for callers."""
     name = base64.urlsafe_b64encode(owner.name.encode()).decode().rstrip("=")
     return f"{_SHORT[owner.kind]}.{name}.{memory_id}"
 
 
-def unpack_id(memory_id: object) -> tuple[Owner, str]:
+def unpack_memory_id(memory_id: object) -> tuple[Owner, str]:
     """Return the owner and vecall's id of an id for callers."""
     parts = memory_id.split(".", 2) if isinstance(memory_id, str) else []
     if len(parts) == 3 and parts[0] in _LONG and parts[2]:
@@ -129,7 +129,7 @@ class Message:
     actor: str | None = None
 
 
-def messages_of(given: object) -> list[Message]:
+def messages_of_input(given: object) -> list[Message]:
     """Return the messages of a text, a message or a list of messages."""
     # Messages without text and those of a system or a tool are left out. Of a content
     # in parts the texts count.
@@ -147,7 +147,7 @@ def messages_of(given: object) -> list[Message]:
             continue
         content, actor = each.get("content"), each.get("name")
         text = content if isinstance(content, str) else "\n".join(text_parts(content))
-        if text.strip() and speaker_of(each).program is None:
+        if text.strip() and speaker_of_event(each).program is None:
             said_by = actor if isinstance(actor, str) else None
             messages.append(Message(role, text, said_by))
     if invalid:
@@ -180,12 +180,12 @@ def entry_of(
         author=message.actor or message.role,
         session_id=scope.run_id,
         timestamp=None if timestamp is None else utc_seconds(timestamp, "timestamp"),
-        valid_until=end_of_day(expires),
-        custom_metadata={**prefixed(metadata), **given},
+        valid_until=end_of_day_utc(expires),
+        custom_metadata={**prefix_metadata(metadata), **given},
     )
 
 
-def prefixed(metadata: object) -> dict[str, Any]:
+def prefix_metadata(metadata: object) -> dict[str, Any]:
     """Return the caller's metadata as they are stored."""
     if not isinstance(metadata, Mapping) or not all(
         isinstance(key, str) for key in metadata
@@ -196,7 +196,7 @@ def prefixed(metadata: object) -> dict[str, Any]:
     return {PREFIX + key: value for key, value in metadata.items()}
 
 
-def checked_date(given: object) -> str | None:
+def checked_expiration_date(given: object) -> str | None:
     """Return a date as YYYY-MM-DD."""
     if given is None:
         return None
@@ -208,7 +208,7 @@ def checked_date(given: object) -> str | None:
     raise InvalidArgumentError("expiration_date: expected a date as YYYY-MM-DD")
 
 
-def end_of_day(day: str | None) -> float | None:
+def end_of_day_utc(day: str | None) -> float | None:
     """Return the end of a day in UTC, in seconds since 1970."""
     if day is None:
         return None
@@ -221,7 +221,7 @@ def changed_metadata(
     """Return a memory's stored metadata after an update, which adds keys to them."""
     changed = dict(entry.custom_metadata)
     if metadata is not None:
-        changed |= prefixed(metadata)
+        changed |= prefix_metadata(metadata)
     if set_expiry:
         changed.pop(EXPIRES, None)
         if expires is not None:
@@ -237,7 +237,7 @@ def shown(entry: MemoryEntry, owner: Owner, *, explain: bool = False) -> dict[st
         if key.startswith(PREFIX)
     }
     found: dict[str, Any] = {
-        "id": pack_id(owner, str(entry.id)),
+        "id": pack_memory_id(owner, str(entry.id)),
         "memory": entry.text,
         "hash": hashlib.md5(
             entry.text.encode("utf-8", "surrogatepass"), usedforsecurity=False
@@ -245,7 +245,7 @@ def shown(entry: MemoryEntry, owner: Owner, *, explain: bool = False) -> dict[st
         "metadata": metadata or None,
         "score": entry.confidence if entry.score is not None else None,
         "created_at": _created_at_text(entry),
-        "updated_at": _iso_time(entry.updated_at),
+        "updated_at": _mem0_iso_time(entry.updated_at),
         owner.kind: owner.name,
     }
     for name in (AGENT, RUN, ACTOR, ROLE, EXPIRES):
@@ -270,7 +270,7 @@ def to_history(revisions: Sequence[Revision], memory_id: str) -> list[dict[str, 
                 "new_memory": entry.text,
                 "event": "UPDATE" if rows else "ADD",
                 "created_at": _created_at_text(entry),
-                "updated_at": _iso_time(entry.updated_at) if rows else None,
+                "updated_at": _mem0_iso_time(entry.updated_at) if rows else None,
                 "is_deleted": False,
                 "actor_id": entry.custom_metadata.get(ACTOR),
                 "role": entry.custom_metadata.get(ROLE),
@@ -283,11 +283,11 @@ def to_history(revisions: Sequence[Revision], memory_id: str) -> list[dict[str, 
 def _created_at_text(entry: MemoryEntry) -> str | None:
     """Return the time that was given for a memory, or else the time of storing."""
     if entry.timestamp is None:
-        return _iso_time(entry.created_at)
-    return _iso_time(to_seconds(entry.timestamp, "timestamp"))
+        return _mem0_iso_time(entry.created_at)
+    return _mem0_iso_time(to_seconds(entry.timestamp, "timestamp"))
 
 
-def _iso_time(seconds: float | None) -> str | None:
+def _mem0_iso_time(seconds: float | None) -> str | None:
     return None if seconds is None else to_iso(seconds)
 
 
@@ -309,7 +309,7 @@ def scope_and_filter(filters: object) -> tuple[Scope, Filter | None]:
     """
     names: dict[str, Any] = {}
     wanted = _conditions_of_filters(filters, names)
-    scope = scope_of(names, "filters")
+    scope = scope_of_names(names, "filters")
     if scope.agent_id is not None:
         wanted.append({AGENT: scope.agent_id})
     if scope.run_id is not None:
@@ -397,7 +397,7 @@ Extract = Callable[[list[dict[str, Any]]], Sequence[str] | Awaitable[Sequence[st
 """A function from chat messages to the facts in them, such as a call of a model."""
 
 
-def checked_facts(found: object) -> list[str]:
+def checked_extracted_facts(found: object) -> list[str]:
     """Return what a function extracted."""
     if isinstance(found, str) or not isinstance(found, Sequence):
         raise ConfigError("extract: must return a list of texts")
@@ -406,7 +406,7 @@ def checked_facts(found: object) -> list[str]:
     return list(found)
 
 
-def checked_config(config: object) -> dict[str, Any]:
+def checked_mem0_config(config: object) -> dict[str, Any]:
     """Return the arguments of `from_config`."""
     known = ("memory", "app_name", "embedder", "extract")
     if not isinstance(config, Mapping) or not set(config) <= set(known):
@@ -415,7 +415,7 @@ def checked_config(config: object) -> dict[str, Any]:
     return dict(config)
 
 
-def checked_count(top_k: object) -> int:
+def checked_top_k(top_k: object) -> int:
     """Return a number of memories."""
     if not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 0:
         raise InvalidArgumentError("top_k: must be an integer of at least 0")

@@ -16,7 +16,12 @@ from vecall.concurrency.join import Join
 from vecall.embedders import Embedder, why_words_only
 from vecall.embedders.base import can_embed
 from vecall.embedders.resolve import EmbedderLike, resolve
-from vecall.index.embedding import EmbeddingQueue, embedded_text, model_of, move_vectors
+from vecall.index.embedding import (
+    EmbeddingQueue,
+    embedded_text,
+    model_of_embedder,
+    move_vectors,
+)
 from vecall.operations.consolidation import Consolidator
 from vecall.operations.import_export import (
     ImportOptions,
@@ -64,7 +69,7 @@ class Reembedding:
         Concurrent loads check whether the switch was committed. Between that commit
         and the switch of the runtime, a load finds no vectors of the old model.
         """
-        candidate = model_of(self._embedder)
+        candidate = model_of_embedder(self._embedder)
         # Only a crash leaves such vectors: a migration begins when all are moved.
         move_vectors(self._storage)
         model = self._storage.begin_migration(candidate)
@@ -72,11 +77,11 @@ class Reembedding:
             with self._storage.read() as reads:
                 model = reads.active_model()
             assert model is not None
-            self._runtime.switch(model, self._embedder)
+            self._runtime.switch_model(model, self._embedder)
             return 0
         count = 0
         embedding = EmbeddingQueue(self._embedder)
-        moving = self._runtime.search_index.partitions.moving
+        moving = self._runtime.search_index.partitions.prevent_searches
         try:
             with moving(partial(self._switch_if_moved, model)):
                 while not self._runtime.closed:
@@ -94,7 +99,7 @@ class Reembedding:
 
     def _has_model(self, model: EmbeddingModel) -> bool:
         with self._storage.read() as reads:
-            return _is_active(reads, model)
+            return _is_active_model(reads, model)
 
     def _switch_model(self, model: EmbeddingModel) -> bool:
         job = store.SwitchModels(model)
@@ -103,7 +108,7 @@ class Reembedding:
             # Runs on the writer's thread. A write that fails because the model has
             # changed finds the new model here, and is repeated.
             if job.done:
-                self._runtime.switch(model, self._embedder)
+                self._runtime.switch_model(model, self._embedder)
 
         self._storage.submit(job, then).result()
         return job.done
@@ -132,7 +137,7 @@ class Reembedding:
     ) -> tuple[list[store.RowWithVector], int | None, list[int]] | None:
         """Return rows to embed, the new cursor, and the numbers of claimed rows."""
         with self._storage.read() as reads:
-            if _is_active(reads, model):
+            if _is_active_model(reads, model):
                 return None
             reads.require_migrating(model.id)
             if self._storage.claims is None:
@@ -157,7 +162,7 @@ class Reembedding:
                 self._storage.claims.release_rows(claimed)
 
 
-def _is_active(reads: store.StorageReads, model: EmbeddingModel) -> bool:
+def _is_active_model(reads: store.StorageReads, model: EmbeddingModel) -> bool:
     active = reads.active_model()
     return active is not None and active.id == model.id
 
@@ -181,10 +186,10 @@ class Admin(OperationGroup):
     @observed("run_due", int)
     async def run_due(self) -> int:
         """Run all work that is due; return the number of deleted memories."""
-        self.memory.check_whole(write=True)
+        self.memory.check_file_access(write=True)
         await self._sessions.run_due()
         cleared = await self.sweep()
-        await self._consolidator.run_plan()
+        await self._consolidator.run_consolidation_plan()
         return cleared
 
     async def next_run(self) -> float | None:
@@ -227,15 +232,15 @@ class Admin(OperationGroup):
     @observed("purge", int)
     async def purge(self) -> int:
         """Rewrite the file without the deleted data; return the freed bytes."""
-        self.memory.check_whole(write=True)
+        self.memory.check_file_access(write=True)
         return await Join(self._submit(self.memory.storage.maintenance.purge))
 
     @observed("backup")
     async def backup(self, path: object) -> None:
         """Copy the file while it is in use."""
-        self.memory.check_whole()
+        self.memory.check_file_access()
         backup = self.memory.storage.maintenance.backup
-        await Join(self._submit(backup, _checked_path(path)))
+        await Join(self._submit(backup, _checked_export_path(path)))
 
     @observed("export", int)
     async def export_jsonl(
@@ -259,7 +264,7 @@ class Admin(OperationGroup):
             self._submit(
                 export_lines,
                 runtime.storage,
-                _path_or_stream(path, "write"),
+                _export_path_or_stream(path, "write"),
                 vectors=vectors,
                 app=app_name,
                 user=user_id,
@@ -271,7 +276,7 @@ class Admin(OperationGroup):
     async def import_jsonl(self, path: object, how: ImportOptions) -> Imported:
         """Import the output of `export_jsonl`."""
         runtime = self.memory
-        runtime.check_whole(write=True)
+        runtime.check_file_access(write=True)
         for name in ("vectors", "restore", "gate"):
             checked_bool(getattr(how, name), name)
         self._check_owner(how.app, how.user, write=True)
@@ -281,7 +286,7 @@ class Admin(OperationGroup):
             self._submit(
                 import_lines,
                 runtime,
-                _path_or_stream(path, "readline"),
+                _export_path_or_stream(path, "readline"),
                 how,
                 ImportReviewer(runtime.gate) if how.gate else None,
             )
@@ -308,7 +313,7 @@ class Admin(OperationGroup):
             raise errors.ConfigError(
                 "embedder: must compute vectors, unlike CallerVectors"
             )
-        self.memory.check_whole(write=True)
+        self.memory.check_file_access(write=True)
         self.memory.check_embedder(embedder)
         return await Join(self._submit(self._migrate_and_fill, embedder))
 
@@ -325,10 +330,10 @@ class Admin(OperationGroup):
     async def stats(self) -> dict[str, Any]:
         """Return counts over the whole file."""
         runtime = self.memory
-        runtime.check_whole()
+        runtime.check_file_access()
 
         def read() -> dict[str, Any]:
-            with runtime.reading(None) as (reads, _):
+            with runtime.read_committed_state(None) as (reads, _):
                 counts = reads.totals()
             return {**counts, **runtime.storage.maintenance.sizes()}
 
@@ -361,7 +366,7 @@ class Admin(OperationGroup):
         """Return a page of the apps that have memories."""
         runtime = self.memory
         runtime.check_open()
-        return await runtime.page_of_names(
+        return await runtime.read_page_of_names(
             None,
             (prefix, after, limit),
             lambda reads, _, *page: reads.list_apps(*page, runtime.rights),
@@ -375,7 +380,7 @@ class Admin(OperationGroup):
         """Return a page of the users of an app who have memories."""
         runtime = self.memory
         runtime.key(app_name, "-", write=False)
-        return await runtime.page_of_names(
+        return await runtime.read_page_of_names(
             None,
             (prefix, after, limit),
             lambda reads, _, *page: reads.list_users(app_name, *page, runtime.rights),
@@ -387,7 +392,7 @@ class Admin(OperationGroup):
         """Load a user's memories before the first search."""
         key = self.memory.key(app_name, user_id, write=False)
         while True:
-            with self.memory.begin_use() as search_index:
+            with self.memory.use_search_index() as search_index:
                 partitions = search_index.partitions
                 target = partitions.target(key)
                 if isinstance(target, Future):
@@ -406,12 +411,12 @@ class Admin(OperationGroup):
             raise errors.ClosedError("the memory service is closed") from None
 
 
-def _path_or_stream(path: Any, method: str) -> Any:
+def _export_path_or_stream(path: Any, method: str) -> Any:
     """Return an object that has a method as it is, and else the path of a file."""
-    return path if callable(getattr(path, method, None)) else _checked_path(path)
+    return path if callable(getattr(path, method, None)) else _checked_export_path(path)
 
 
-def _checked_path(path: object) -> Path:
+def _checked_export_path(path: object) -> Path:
     checked = check_path(path)
     if checked is None:
         raise errors.ConfigError("path: expected the name of a file")

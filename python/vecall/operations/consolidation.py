@@ -29,12 +29,12 @@ from vecall.lexical.tokenizer import words
 from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.writes import OperationGroup, WriteRequest, Writes, is_statement
-from vecall.scalars import exact, make_exact, short_repr
-from vecall.search.searcher import entry_from_row
+from vecall.scalars import exact, make_fields_exact, repr_of_changed_fields
+from vecall.search.searcher import entry_of_row
 from vecall.store import Row, RowWithVector
 from vecall.summaries import SummaryProvider
 from vecall.telemetry import observed
-from vecall.text import few_marks, lazy_pattern, nfc
+from vecall.text import few_marks, lazy_pattern, to_nfc
 from vecall.types import Conflict, Consolidation, DuplicateGroup
 from vecall.validation import check_top_k, checked_bool
 
@@ -67,7 +67,7 @@ def find_duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
             continue
         said = _words_and_signs(row.text)
         if said:
-            key = (said, *_origin(row))
+            key = (said, *_merge_key_of_row(row))
             groups.setdefault(key, []).append(row)
     found = []
     for group in groups.values():
@@ -77,7 +77,7 @@ def find_duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
     return found
 
 
-def _origin(row: Row) -> tuple[str | None, ...]:
+def _merge_key_of_row(row: Row) -> tuple[str | None, ...]:
     """Return a key that memories must share to be merged."""
     # For a summary the key includes the session, because deleting the session deletes
     # its summaries.
@@ -88,7 +88,7 @@ def _origin(row: Row) -> tuple[str | None, ...]:
 def _words_and_signs(text: str) -> tuple[str, ...]:
     """Return the words of a text without fillers, and its symbols, in order."""
     said: list[str] = []
-    pieces = _SIGNS.split(nfc(text))
+    pieces = _SIGNS.split(to_nfc(text))
     for place, piece in enumerate(pieces):
         if place % 2:
             said.append(piece)
@@ -118,7 +118,7 @@ def find_near_duplicates(
     for entry in in_slices(list(stored)):
         row = entry.row
         if row.pos is None and entry.vec and entry.model == model:
-            said = (*_origin(row), *statement_key(row.text))
+            said = (*_merge_key_of_row(row), *statement_key(row.text))
             classes.setdefault(said, []).append(entry)
     found: list[DuplicateGroup] = []
     for entries in classes.values():
@@ -131,7 +131,7 @@ def find_near_duplicates(
 def _near_duplicate_groups(
     entries: list[RowWithVector], threshold: float
 ) -> list[DuplicateGroup]:
-    vectors = _unit_vectors([entry.vec or b"" for entry in entries])
+    vectors = _unit_statement_vectors([entry.vec or b"" for entry in entries])
     order = [tuple(words(few_marks(entry.row.text))) for entry in entries]
     free = np.ones(len(entries), bool)
     found = []
@@ -170,7 +170,7 @@ _LEAST_COSINE = 0.5  # below it no likeness reaches PROPOSED
 def find_conflicts(memory: Writes, key: Key, most: int, scope: str) -> list[Conflict]:
     """Return pairs of a user's statements that may contradict each other."""
     index = memory.search_index
-    with memory.reading(key) as (reads, now):
+    with memory.read_committed_state(key) as (reads, now):
         stored = reads.facts_of(*key, now)
     seen = [
         entry
@@ -196,8 +196,8 @@ def find_conflicts(memory: Writes, key: Key, most: int, scope: str) -> list[Conf
     found.sort(key=lambda each: (-each[0], -each[1].time, each[1].id, each[2].id))
     return [
         Conflict(
-            entry_from_row(earlier, scope=scope),
-            entry_from_row(later, scope=scope),
+            entry_of_row(earlier, scope=scope),
+            entry_of_row(later, scope=scope),
             score,
             says,
         )
@@ -212,7 +212,7 @@ def _pairs_by_vectors(
     found: dict[tuple[int, int], float | None] = {}
     if len(places) < 2:
         return found
-    vectors = _unit_vectors([stored[at].vec or b"" for at in places])
+    vectors = _unit_statement_vectors([stored[at].vec or b"" for at in places])
     for begin in range(0, len(places), _BLOCK):
         cosines = vectors[begin : begin + _BLOCK] @ vectors.T
         for at, near in in_slices(list(enumerate(cosines, begin))):
@@ -243,7 +243,7 @@ def _pairs_by_words(rows: Sequence[Row]) -> set[tuple[int, int]]:
     }
 
 
-def _unit_vectors(vectors: list[bytes]) -> NDArray[np.float32]:
+def _unit_statement_vectors(vectors: list[bytes]) -> NDArray[np.float32]:
     """Return stored vectors as rows of length 1, or 0."""
     matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
     norms = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
@@ -278,7 +278,7 @@ class ConsolidationPlan:
     merge: bool = True
     similarity: float | None = None
 
-    __repr__ = short_repr
+    __repr__ = repr_of_changed_fields
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -286,7 +286,7 @@ class ConsolidationPlan:
         Raises:
             ConfigError: A value is not allowed.
         """
-        make_exact(self)
+        make_fields_exact(self)
         try:
             checked_fold(self.fold)
             checked_similarity(self.similarity)
@@ -397,7 +397,7 @@ class Consolidator(OperationGroup):
         gone = {id_ for group in groups for id_ in group.merged}
         folded, made = 0, []
         if age is not None:
-            for session, rows in await self._find_old(key, age, fold, gone):
+            for session, rows in await self._find_old_memories(key, age, fold, gone):
                 if dry:
                     folded += len(rows)
                 elif provider is not None:
@@ -430,7 +430,7 @@ class Consolidator(OperationGroup):
             return (), 0
 
         def find() -> tuple[list[DuplicateGroup], dict[str, bytes]]:
-            with memory.reading(key) as (reads, now):
+            with memory.read_committed_state(key) as (reads, now):
                 stored = reads.facts_of(*key, now)
             groups = find_duplicates(entry.row for entry in stored) if words else []
             model = memory.search_index.model
@@ -438,10 +438,10 @@ class Consolidator(OperationGroup):
                 merged = {id_ for group in groups for id_ in group.merged}
                 left = [entry for entry in stored if entry.row.id not in merged]
                 near = find_near_duplicates(left, model.id, similarity)
-                groups = _joined_groups(groups, near)
+                groups = _join_duplicate_groups(groups, near)
             named = {id_ for group in groups for id_ in (group.kept, *group.merged)}
             texts = {entry.row.id: entry.row.text for entry in stored}
-            return groups, {id_: store.text_hash(texts[id_]) for id_ in named}
+            return groups, {id_: store.hash_of_text(texts[id_]) for id_ in named}
 
         groups, hashes = await Join(memory.threads.long(key, find))
         if not dry and groups:
@@ -456,7 +456,7 @@ class Consolidator(OperationGroup):
             ]
         return tuple(groups), sum(len(group.merged) for group in groups)
 
-    async def _find_old(
+    async def _find_old_memories(
         self, key: Key, age: float, fold: frozenset[str], gone: set[str]
     ) -> list[tuple[str | None, list[Row]]]:
         """Return groups of memories to summarize, each with its session."""
@@ -488,7 +488,7 @@ class Consolidator(OperationGroup):
             return [], 0
 
         def make() -> tuple[dict[str, bytes], list[store.Draft]]:
-            hashes = {row.id: store.text_hash(row.text) for row in in_slices(rows)}
+            hashes = {row.id: store.hash_of_text(row.text) for row in in_slices(rows)}
             drafts = summary_drafts(
                 [as_one(summaries, len(rows))],
                 session,
@@ -509,7 +509,7 @@ class Consolidator(OperationGroup):
         written = await self.memory.write_drafts(key, drafts, request)
         return written.ids, written.folded
 
-    async def run_plan(self) -> int:
+    async def run_consolidation_plan(self) -> int:
         """Run the plan if it is due; return the number of archived memories."""
         # An error for one user is logged and does not stop the run for other users. The
         # next run tries that user again.
@@ -553,7 +553,7 @@ class Consolidator(OperationGroup):
 _NO_VECTORS = "merging by meaning needs vectors; open the file with an embedder"
 
 
-def _joined_groups(
+def _join_duplicate_groups(
     groups: Sequence[DuplicateGroup], near: Sequence[DuplicateGroup]
 ) -> list[DuplicateGroup]:
     """Join groups by words with groups by meaning that share a memory."""
@@ -596,7 +596,7 @@ def _memories_as_turns(rows: list[Row]) -> list[dict[str, Any]]:
             "timestamp": row.time,
             "content": row.text
             if row.content is None
-            else store.stored_object(row.content),
+            else store.parse_stored_object(row.content),
         }
         for row in in_slices(rows)
     ]

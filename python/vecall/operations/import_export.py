@@ -22,7 +22,7 @@ from vecall.limits import APP_WIDE, SHARED_APP, Limits
 from vecall.operations.runtime import Runtime, WriteReviewer
 from vecall.operations.session_triggers import compaction_event, drafts_of, event_of
 from vecall.scalars import is_utf8
-from vecall.store import Draft, stored_object
+from vecall.store import Draft, parse_stored_object
 from vecall.summaries import compaction_of
 from vecall.system import open_private
 from vecall.types import Imported
@@ -73,23 +73,23 @@ def export_lines(
     opened = _open_new_file(target) if isinstance(target, Path) else nullcontext(target)
     count = 0
     with opened as file, storage.read() as reads:
-        _write_line(file, reads.export_header(vectors))
+        _write_export_line(file, reads.export_header(vectors))
         model = reads.active_model() if vectors else None
         number = None if model is None else model.id
         for part, in_app, of_user, made in reads.export_partitions(app, user):
             header = {"app": in_app, "user": of_user, "created_at": made}
-            _write_line(file, {"part": header})
+            _write_export_line(file, {"part": header})
             lines = reads.export_lines(part, number)
             shown = lines if quarantined else store.free_lines(lines)
             for kind, values in in_slices(shown, gives_way=True):
-                _write_line(file, {kind: values})
+                _write_export_line(file, {kind: values})
                 count += kind == "mem"
             for values in in_slices(reads.export_items(part, vectors), gives_way=True):
-                _write_line(file, {"item": values})
+                _write_export_line(file, {"item": values})
     return count
 
 
-def _write_line(file: LineTarget, line: dict[str, Any]) -> None:
+def _write_export_line(file: LineTarget, line: dict[str, Any]) -> None:
     # A stream may be a terminal or use another encoding than UTF-8.
     is_stream = getattr(file, "encoding", None) != "utf-8"
     text = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
@@ -135,10 +135,10 @@ class ImportReviewer:
         # turn is kept as a turn that makes no memory.
         if self._owner != (app, user):
             self._owner, self._refused = (app, user), set()
-        drafts = [_line_draft(kind, values) for kind, values in lines]
+        drafts = [_draft_of_line(kind, values) for kind, values in lines]
         present = [draft for draft in drafts if draft is not None]
         scope = "shared" if app == SHARED_APP else "app" if user == APP_WIDE else "user"
-        work = self._gate.review_each((app, user), present, scope)
+        work = self._gate.review_each_draft((app, user), present, scope)
         verdicts = iter(self._context.run(run_sync, work))
         passed: list[tuple[str, dict[str, Any]]] = []
         for (kind, values), draft in zip(lines, drafts, strict=True):
@@ -161,7 +161,7 @@ class ImportReviewer:
         ]
 
 
-def _line_draft(kind: str, values: dict[str, Any]) -> Draft | None:
+def _draft_of_line(kind: str, values: dict[str, Any]) -> Draft | None:
     """Return the draft of a line; None for a line without text."""
     if kind == "mem":
         fields: dict[str, Any] = {name: values.get(name) for name in _SAME}
@@ -171,7 +171,7 @@ def _line_draft(kind: str, values: dict[str, Any]) -> Draft | None:
             values["id"], values["text"], **fields, ordered=ordered, quarantined=held
         )
     if kind == "hist":
-        old = stored_object(values["old"])
+        old = parse_stored_object(values["old"])
         if "text" not in old:
             return None
         fields = {name: old.get(name) for name in (*_REVIEWED, "meta", "importance")}
@@ -182,7 +182,7 @@ def _line_draft(kind: str, values: dict[str, Any]) -> Draft | None:
             quarantined=old.get("state") is not None,
         )
     if kind == "told" and values.get("event") is not None:
-        event = stored_object(values["event"])
+        event = parse_stored_object(values["event"])
         summary = compaction_of(event)
         if "content" in event:
             return drafts_of(
@@ -212,7 +212,7 @@ def _reviewed_line(
     if reviewed.quarantined:
         changed["state"] = "quarantined"
     if kind == "hist":
-        old = {**stored_object(values["old"]), **changed}
+        old = {**parse_stored_object(values["old"]), **changed}
         return {**values, "old": json.dumps(old)}
     if redacted:
         changed["vec"] = None  # the vector belongs to the text before the redaction
@@ -220,7 +220,7 @@ def _reviewed_line(
 
 
 def _reviewed_event(values: dict[str, Any], reviewed: Draft) -> dict[str, Any]:
-    summary = compaction_of(stored_object(values["event"]))
+    summary = compaction_of(parse_stored_object(values["event"]))
     if summary is not None:
         return compaction_event(replace(summary, summary=reviewed.text))
     return event_of(reviewed)
@@ -295,7 +295,7 @@ def import_lines(
             model = _adopt_or_match_model(storage, export_model)
         count = 0
         waiting: deque[Future[store.Change]] = deque()
-        for job in _import_jobs(lines, reader, model, how):
+        for job in _jobs_of_import_lines(lines, reader, model, how):
             if gate is not None:
                 try:
                     job.lines = gate.review(job.app, job.user, job.lines)
@@ -321,7 +321,7 @@ def _adopt_or_match_model(
         stored = reads.active_model()
     if stored is None:
         stored = storage.adopt_model(export_model)
-    store.require_same(stored, export_model)
+    store.require_same_model(stored, export_model)
     return stored.id
 
 
@@ -368,7 +368,7 @@ class _Lines:
             raise type(error)(f"line {self._number}: {error}") from None
 
 
-def _import_jobs(
+def _jobs_of_import_lines(
     lines: _Lines, reader: LineReader, model: int | None, how: ImportOptions
 ) -> Iterator[store.ImportLines]:
     part: dict[str, Any] | None = None

@@ -18,17 +18,17 @@ import numpy as np
 from vecall import errors, store
 from vecall.concurrency.join import Join, in_event_loop
 from vecall.concurrency.time_slices import Paced, in_slices
-from vecall.filters.metadata import Test, compiled
+from vecall.filters.metadata import Test, compile_conditions
 from vecall.ingest.item_arguments import (
     ItemBatch,
     TooLongError,
-    check_embedder,
-    checked_batch,
-    checked_count,
-    checked_list,
+    check_item_embedder,
+    checked_item_batch,
+    checked_item_count,
+    checked_item_list,
+    checked_item_places,
+    checked_item_vectors,
     checked_namespace,
-    checked_places,
-    checked_vectors_of,
 )
 from vecall.operations.runtime import INLINE_PARSE_LIMIT, keep_inherited
 from vecall.operations.writes import OperationGroup, Writes
@@ -58,7 +58,7 @@ class Place(NamedTuple):
         return number if self.score is None else f"{self.score!r}:{number}"
 
 
-def checked_cursor(cursor: object, *, scored: bool) -> Place | None:
+def checked_item_cursor(cursor: object, *, scored: bool) -> Place | None:
     """Return the place that a cursor names; None for none."""
     if cursor is None:
         return None
@@ -71,15 +71,15 @@ def checked_cursor(cursor: object, *, scored: bool) -> Place | None:
     return Place(float(found[1]) if found[1] else None, int(found[2]))
 
 
-def value_of(row: ItemRow) -> Any:
+def value_of_item_row(row: ItemRow) -> Any:
     """Return the value of a row."""
-    return store.parsed_value(row.value, row.pieces)
+    return store.parse_item_value(row.value, row.pieces)
 
 
-def item_of(
+def item_of_row(
     row: ItemRow, now: float, score: float | None = None, *, value: Any
 ) -> Item:
-    """Return the item of a row; `value_of` has its value."""
+    """Return the item of a row; `value_of_item_row` has its value."""
     return Item(
         store.decode_namespace(row.ns),
         row.key,
@@ -93,7 +93,7 @@ def item_of(
     )
 
 
-def require_fit(state: store.ItemState, query: Any, embedder: str | None) -> None:
+def require_query_fit(state: store.ItemState, query: Any, embedder: str | None) -> None:
     """Check that a query fits the vectors of a user's items."""
     if None not in (state.embedder, embedder) and state.embedder != embedder:
         raise errors.EmbeddingMismatchError(
@@ -151,7 +151,7 @@ class ItemRefresh:
                 row = row._replace(expires_at=expiry)
         return None if (row.expires_at or 0.0) <= now else row
 
-    def refresh(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
+    def refresh_item_ttls(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
         """Begin the TTL of items again."""
         # The write is on its way when the call returns. An item is touched at most once
         # a second, and at most ten times in its TTL.
@@ -187,7 +187,7 @@ class ItemRefresh:
             raise
         with self._lock:
             self._futures[key] = future
-        future.add_done_callback(lambda done: self._note_written(key, done))
+        future.add_done_callback(lambda done: self._note_written_expiries(key, done))
         return future
 
     def finish(self) -> None:
@@ -206,7 +206,7 @@ class ItemRefresh:
             if self._is_refused:
                 return
 
-    def _note_written(self, key: Key, future: Future[Change]) -> None:
+    def _note_written_expiries(self, key: Key, future: Future[Change]) -> None:
         with self._lock:
             if monotonic() - self._period_began > _READ_S:
                 self._written_before, self._written_now = self._written_now, {}
@@ -241,7 +241,7 @@ class ItemOperations(OperationGroup):
         self._process = os.getpid()
         self._refreshing = ItemRefresh(lambda job: self.memory.storage.submit(job))
 
-    def _checked_key(self, app: str, user: str, *, write: bool) -> Key:
+    def _checked_item_owner(self, app: str, user: str, *, write: bool) -> Key:
         key = self.memory.key(app, user, write=write)
         if self._process != os.getpid():
             keep_inherited(self._refreshing)
@@ -253,11 +253,11 @@ class ItemOperations(OperationGroup):
         self, app: str, user: str, operations: object, embedder: str | None
     ) -> list[int]:
         """Write and delete items in one transaction; return their versions."""
-        key = self._checked_key(app, user, write=True)
-        given = checked_list(operations, "operations", "Put and Drop")
+        key = self._checked_item_owner(app, user, write=True)
+        given = checked_item_list(operations, "operations", "Put and Drop")
         if embedder is not None:
-            check_embedder(embedder)
-        batch = await self._check_batch(given)
+            check_item_embedder(embedder)
+        batch = await self._check_item_batch(given)
         if not batch.operations:
             return []
         job = store.WriteItems(*key, batch.operations, batch.dim, embedder)
@@ -280,20 +280,20 @@ class ItemOperations(OperationGroup):
         self, app: str, user: str, keys: object, refresh: bool
     ) -> list[Item | None]:
         """Return items by namespace and key."""
-        key = self._checked_key(app, user, write=False)
-        given = checked_list(keys, "keys", "pairs (namespace, key)")
+        key = self._checked_item_owner(app, user, write=False)
+        given = checked_item_list(keys, "keys", "pairs (namespace, key)")
         checked_bool(refresh, "refresh")
         limits = self.memory.limits
-        places = await self.memory.parse_items(checked_places, given, limits)
+        places = await self.memory.parse_items(checked_item_places, given, limits)
         is_fast = len(places) <= _INLINE and self.memory.storage.is_local
         threads = self.memory.threads
         is_page = len(places) <= _READ_AT_ONCE
         run: Any = threads.short if is_page else partial(threads.long, key)
-        rows = self._read_rows(key, places, pieces=False) if is_fast else []
-        is_small = is_fast and not _any_large(rows)
+        rows = self._read_item_rows(key, places, pieces=False) if is_fast else []
+        is_small = is_fast and not _has_large_item(rows)
         if not is_small:
-            rows = await self._run_off_loop(run, self._read_rows, key, places)
-        if is_page and (is_small or not _any_large(rows)):
+            rows = await self._run_off_loop(run, self._read_item_rows, key, places)
+        if is_page and (is_small or not _has_large_item(rows)):
             size = sum(len(row.value) for row in rows if row)
             if size <= _INLINE_CHARACTERS:
                 return self._make_items(key, rows, refresh)
@@ -301,17 +301,17 @@ class ItemOperations(OperationGroup):
             run, self._make_items, key, rows, refresh, in_slices
         )
 
-    async def _check_batch(self, given: list[Any]) -> ItemBatch:
+    async def _check_item_batch(self, given: list[Any]) -> ItemBatch:
         """Return checked operations; an event loop checks few and small ones."""
         runtime = self.memory
         if not in_event_loop() or len(given) > INLINE_PARSE_LIMIT:
-            return await runtime.parse_items(checked_batch, given, runtime.limits)
+            return await runtime.parse_items(checked_item_batch, given, runtime.limits)
         try:
-            return checked_batch(given, runtime.limits, most=_INLINE_WRITTEN)
+            return checked_item_batch(given, runtime.limits, most=_INLINE_WRITTEN)
         except TooLongError:
             short, limits = runtime.threads.short, runtime.limits
             return await self._run_off_loop(
-                short, checked_batch, given, limits, in_slices
+                short, checked_item_batch, given, limits, in_slices
             )
 
     def _make_items(
@@ -323,9 +323,9 @@ class ItemOperations(OperationGroup):
     ) -> list[Item | None]:
         now = self._now()
         if refresh:
-            self._refresh(key, [row for row in rows if row is not None], now)
+            self._refresh_item_ttls(key, [row for row in rows if row is not None], now)
         return [
-            item_of(row, now, value=value_of(row)) if row else None
+            item_of_row(row, now, value=value_of_item_row(row)) if row else None
             for row in paced(rows)
         ]
 
@@ -337,7 +337,7 @@ class ItemOperations(OperationGroup):
             return work(*args)
         return await Join(run(work, *args))
 
-    def _read_rows(
+    def _read_item_rows(
         self, key: Key, places: Sequence[tuple[str, str]], pieces: bool = True
     ) -> list[ItemRow | None]:
         storage = self.memory.storage
@@ -350,7 +350,7 @@ class ItemOperations(OperationGroup):
                     return [None] * len(places)
                 rows = reads.items_at(state.part, places, pieces=pieces)
         now = self._now()
-        return [self._current(key, row, now) if row else None for row in rows]
+        return [self._current_item(key, row, now) if row else None for row in rows]
 
     @observed("items_find", len)
     async def find(
@@ -369,18 +369,18 @@ class ItemOperations(OperationGroup):
     ) -> Page[Item]:
         """Return a page of the items of a namespace and all below it."""
         runtime = self.memory
-        key = self._checked_key(app, user, write=False)
+        key = self._checked_item_owner(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", runtime.limits)
         low, high = store.namespace_range(labels)
-        test = compiled(where)
-        most = checked_count(limit, "limit", 1)
-        skipped = checked_count(offset, "offset", 0)
+        test = compile_conditions(where)
+        most = checked_item_count(limit, "limit", 1)
+        skipped = checked_item_count(offset, "offset", 0)
         wanted = most + skipped
         if embedder is not None:
-            check_embedder(embedder)
+            check_item_embedder(embedder)
         checked_bool(refresh, "refresh")
         checked_bool(only_with_vector, "only_with_vector")
-        after = checked_cursor(cursor, scored=vector is not None)
+        after = checked_item_cursor(cursor, scored=vector is not None)
         query = _checked_query(vector)
         keep = runtime.search_index.partitions.keep_to_budget
         is_scored = query is not None
@@ -391,9 +391,9 @@ class ItemOperations(OperationGroup):
             now = self._now()
 
             def accepts(row: ItemRow) -> bool:
-                if self._current(key, row, now) is None:
+                if self._current_item(key, row, now) is None:
                     return False
-                value = value_of(row)
+                value = value_of_item_row(row)
                 if not test(value):
                     return False
                 values[row.rid] = value
@@ -405,10 +405,10 @@ class ItemOperations(OperationGroup):
                 if state is None:
                     return []
                 if search is not None and state.dim:
-                    require_fit(state, query, embedder)
+                    require_query_fit(state, query, embedder)
                     names = search.namespaces(reads, state, low, high)
                     nearest = search.nearest(
-                        reads, state, names, query, wanted, accepts, _score_of(after)
+                        reads, state, names, query, wanted, accepts, _place_score(after)
                     )
                     found = [(score, row, values[row.rid]) for score, row in nearest]
                 if len(found) > wanted or (search is not None and only_with_vector):
@@ -430,19 +430,19 @@ class ItemOperations(OperationGroup):
         is_more = len(found) > wanted
         found = found[skipped:wanted]
         if len(found) <= _READ_AT_ONCE:
-            return self._make_page(key, found, refresh, is_more)
+            return self._make_item_page(key, found, refresh, is_more)
         return await self._run_off_loop(
-            long, self._make_page, key, found, refresh, is_more
+            long, self._make_item_page, key, found, refresh, is_more
         )
 
-    def _make_page(
+    def _make_item_page(
         self, key: Key, found: Sequence[Found], refresh: bool, is_more: bool
     ) -> Page[Item]:
         now = self._now()
         if refresh:
-            self._refresh(key, [row for _, row, _ in found], now)
+            self._refresh_item_ttls(key, [row for _, row, _ in found], now)
         items = [
-            item_of(row, now, score, value=value)
+            item_of_row(row, now, score, value=value)
             for score, row, value in in_slices(found)
         ]
         if not is_more:
@@ -450,7 +450,7 @@ class ItemOperations(OperationGroup):
         score, last, _ = found[-1]
         return Page(items, Place(score, last.version).cursor)
 
-    async def _read_below(
+    async def _read_items_below(
         self, key: Key, namespace: object, read: Callable[[StorageReads, int, Names], T]
     ) -> T | None:
         """Read a namespace and all below it; None if there never was an item."""
@@ -471,34 +471,34 @@ class ItemOperations(OperationGroup):
         self, app: str, user: str, namespace: object, where: object
     ) -> list[Item]:
         """Return all items of a namespace and below it, of one state."""
-        key = self._checked_key(app, user, write=False)
-        test = compiled(where)
+        key = self._checked_item_owner(app, user, write=False)
+        test = compile_conditions(where)
 
         def read(reads: StorageReads, part: int, names: Names) -> list[Item]:
             now = self._now()
             found = self._matching(key, test, reads, part, names)
-            return [item_of(row, now, value=value) for row, value in found]
+            return [item_of_row(row, now, value=value) for row, value in found]
 
-        return await self._read_below(key, namespace, read) or []
+        return await self._read_items_below(key, namespace, read) or []
 
     @observed("items_namespaces", len)
     async def namespaces(
         self, app: str, user: str, namespace: object
     ) -> list[tuple[str, ...]]:
         """Return the namespaces that have items."""
-        key = self._checked_key(app, user, write=False)
+        key = self._checked_item_owner(app, user, write=False)
 
         def read(reads: StorageReads, part: int, names: Names) -> list[tuple[str, ...]]:
             found = reads.item_namespaces(part, *names, self._now())
             return [store.decode_namespace(name) for name in in_slices(found)]
 
-        return await self._read_below(key, namespace, read) or []
+        return await self._read_items_below(key, namespace, read) or []
 
     @observed("items_count", int)
     async def count(self, app: str, user: str, namespace: object, where: object) -> int:
         """Return the number of items in a namespace and all below it."""
-        key = self._checked_key(app, user, write=False)
-        test = compiled(where)
+        key = self._checked_item_owner(app, user, write=False)
+        test = compile_conditions(where)
 
         def read(reads: StorageReads, part: int, names: Names) -> int:
             if where:
@@ -506,20 +506,20 @@ class ItemOperations(OperationGroup):
             # None and {} are met by every item.
             return reads.count_items(part, *names, self._now())
 
-        return await self._read_below(key, namespace, read) or 0
+        return await self._read_items_below(key, namespace, read) or 0
 
     @observed("items_delete", int)
     async def delete(
         self, app: str, user: str, namespace: object, where: object
     ) -> int:
         """Delete the items of a namespace and all below it; return their number."""
-        key = self._checked_key(app, user, write=True)
-        test = compiled(where)
+        key = self._checked_item_owner(app, user, write=True)
+        test = compile_conditions(where)
 
         def read(reads: StorageReads, part: int, names: Names) -> list[ItemRow]:
             return [row for row, _ in self._matching(key, test, reads, part, names)]
 
-        rows = await self._read_below(key, namespace, read) or []
+        rows = await self._read_items_below(key, namespace, read) or []
         gone = 0
         for start in range(0, len(rows), _DROPS_AT_ONCE):
             drops = [
@@ -538,15 +538,15 @@ class ItemOperations(OperationGroup):
         """Yield the items in a range of namespaces that pass a test, with values."""
         now = self._now()
         for row in in_slices(reads.newest_items(part, *names)):
-            if self._current(key, row, now):
-                value = value_of(row)
+            if self._current_item(key, row, now):
+                value = value_of_item_row(row)
                 if test(value):
                     yield row, value
 
     @observed("items_sweep", int)
     async def sweep(self, app: str, user: str) -> int:
         """Delete the expired items of a user; return their number."""
-        key = self._checked_key(app, user, write=True)
+        key = self._checked_item_owner(app, user, write=True)
         waiting = self._refreshing.flush(key)
         if waiting is not None:
             await Join(waiting)
@@ -562,31 +562,31 @@ class ItemOperations(OperationGroup):
     def _now(self) -> float:
         return self.memory.storage.expiry_clock.now()
 
-    def _current(self, key: Key, row: ItemRow, now: float) -> ItemRow | None:
+    def _current_item(self, key: Key, row: ItemRow, now: float) -> ItemRow | None:
         return self._refreshing.current(key, row, now)
 
-    def _refresh(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
+    def _refresh_item_ttls(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
         if not self.memory.read_only:
-            self._refreshing.refresh(key, rows, now)
+            self._refreshing.refresh_item_ttls(key, rows, now)
 
 
 def _checked_query(vector: object) -> Any:
     """Return the vector of a query with length 1; None stays None."""
     if vector is None:
         return None
-    given = checked_vectors_of(vector, "vector")
+    given = checked_item_vectors(vector, "vector")
     if len(given) != 1:
         raise errors.InvalidArgumentError("vector: expected numbers (dim,)")
     norm = np.linalg.norm(given[0].astype(np.float64))
     return (given[0] / norm).astype(np.float32)
 
 
-def _score_of(place: Place | None) -> tuple[float, int] | None:
+def _place_score(place: Place | None) -> tuple[float, int] | None:
     """Return the cosine and version of a place, which is behind all that have one."""
     if place is None:
         return None
     return (-math.inf, 0) if place.score is None else (place.score, place.version)
 
 
-def _any_large(rows: Sequence[ItemRow | None]) -> bool:
-    return any(row is not None and store.number_of_pieces(row.value) for row in rows)
+def _has_large_item(rows: Sequence[ItemRow | None]) -> bool:
+    return any(row is not None and store.count_value_pieces(row.value) for row in rows)

@@ -12,9 +12,9 @@ from typing import ParamSpec, TypeVar, cast, get_args
 from vecall.clock import Clock, checked_clock, ttl_seconds
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.hooks import WriteHook
-from vecall.ingest.parts import Inner, checked_include
+from vecall.ingest.parts import Inner, checked_included_parts
 from vecall.limits import Compaction, Quota, Scopes
-from vecall.scalars import Shown, exact, make_exact
+from vecall.scalars import Shown, exact, make_fields_exact
 from vecall.store import Durability
 from vecall.summaries import SummaryProvider
 from vecall.telemetry import RawTurnsWarning, warn_caller
@@ -62,7 +62,7 @@ class StorageOptions(Shown):
 
     def __post_init__(self) -> None:
         """Check every value."""
-        make_exact(self)
+        make_fields_exact(self)
         durability: object = self.durability
         if type(durability) is not str or durability not in get_args(Durability):
             raise ConfigError('storage.durability: must be "full" or "process"')
@@ -72,7 +72,7 @@ class StorageOptions(Shown):
                 msg = f"storage.{name}: must be a number of bytes, at least 0"
                 raise ConfigError(msg)
         name = "allow_network_filesystem"
-        checked_flag(self.allow_network_filesystem, f"storage.{name}")
+        checked_bool_option(self.allow_network_filesystem, f"storage.{name}")
         for name in ("maintenance_interval", "max_staleness"):
             checked_seconds(getattr(self, name), f"storage.{name}")
         if self.clock is not None:
@@ -107,7 +107,7 @@ class WritePolicy(Shown):
 
     def __post_init__(self) -> None:
         """Check every value."""
-        make_exact(self)
+        make_fields_exact(self)
         hook: object = self.on_write
         if hook is not None and not callable(hook):
             raise ConfigError("writes.on_write: expected a function")
@@ -115,11 +115,11 @@ class WritePolicy(Shown):
         for name, kind in (("quota", Quota), ("scopes", Scopes)):
             if not isinstance(getattr(self, name), kind):
                 raise ConfigError(f"writes.{name}: expected a vecall.{kind.__name__}")
-        checked_include(self.include)
+        checked_included_parts(self.include)
         object.__setattr__(self, "include", tuple(self.include))
 
 
-def checked_group(value: object, group: type[T], name: str) -> T:
+def checked_option_group(value: object, group: type[T], name: str) -> T:
     """Return a group of options; for None, the group with its defaults."""
     if value is None:
         return group()
@@ -128,9 +128,9 @@ def checked_group(value: object, group: type[T], name: str) -> T:
     return value
 
 
-def checked_only(value: object, group: type[T], name: str, known: set[str]) -> T:
+def only_known_options(value: object, group: type[T], name: str, known: set[str]) -> T:
     """Return options of which `VectorStoreMemoryService` has only the `known` ones."""
-    checked = checked_group(value, group, name)
+    checked = checked_option_group(value, group, name)
     usual = group()
     for option in fields(group):  # type: ignore[arg-type]
         own = getattr(checked, option.name)
@@ -141,7 +141,7 @@ def checked_only(value: object, group: type[T], name: str, known: set[str]) -> T
     return checked
 
 
-def checked_flag(value: object, name: str) -> bool:
+def checked_bool_option(value: object, name: str) -> bool:
     """Return a bool; raise ConfigError for a value of another type."""
     value = exact(value)
     if not isinstance(value, bool):
@@ -180,7 +180,7 @@ def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> No
 P = ParamSpec("P")
 
 
-def known_options(init: Callable[P, None]) -> Callable[P, None]:
+def refuse_unknown_options(init: Callable[P, None]) -> Callable[P, None]:
     """Return a constructor that raises ConfigError for an unknown option."""
     names = list(inspect.signature(init).parameters)[1:]  # without self
 

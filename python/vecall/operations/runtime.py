@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from vecall import errors, store
-from vecall.concurrency.closing import clean_up_if_abandoned
+from vecall.concurrency.closing import clean_up_dropped_service
 from vecall.concurrency.executor import FairPool, PluginExecutor, Pool
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Embedder, automatic
 from vecall.embedders.base import is_async
-from vecall.filters.rights import FULL, Rights, at_most
+from vecall.filters.rights import FULL, Rights, cap_trust_tier
 from vecall.hooks import PendingWrite, Verdict, WriteHook
-from vecall.index.embedding import Backfill, EmbeddingQueue, model_of
+from vecall.index.embedding import Backfill, EmbeddingQueue, model_of_embedder
 from vecall.index.item_index import ItemCache
 from vecall.index.row_cache import NewestChanges, ReadThreads
-from vecall.ingest.parts import checked_include
+from vecall.ingest.parts import checked_included_parts
 from vecall.ingest.passages import each_draft, in_passages
 from vecall.limits import Limits
 from vecall.operations.options import StorageOptions, WritePolicy, checked_seconds
@@ -36,9 +36,9 @@ from vecall.search.search_index import SearchIndex, Use
 from vecall.search.searcher import (
     NO_FLOOR,
     SearchOptions,
-    entry_from_draft,
+    entry_of_draft,
     favoured_authors,
-    scoring_of,
+    make_scoring,
 )
 from vecall.store import Draft
 from vecall.system import at_fork
@@ -50,7 +50,7 @@ from vecall.validation import (
     check_time_zone,
     check_top_k,
     checked_bool,
-    checked_page,
+    checked_name_page,
     partition_key,
 )
 
@@ -92,8 +92,8 @@ class WriteReviewer:
     async def review(
         self, key: Key, drafts: list[Draft], scope: str = "user", explicit: bool = False
     ) -> list[Draft]:
-        """Return the drafts that the hook accepts, changed by it; see `review_each`."""
-        results = await self.review_each(key, drafts, scope, explicit)
+        """Return the accepted drafts, changed by the hook; see `review_each_draft`."""
+        results = await self.review_each_draft(key, drafts, scope, explicit)
         if results is drafts:
             return drafts
         turns = {draft.passage_of for draft in drafts}
@@ -104,7 +104,7 @@ class WriteReviewer:
         ]
         return each_draft(passed)
 
-    async def review_each(
+    async def review_each_draft(
         self, key: Key, drafts: list[Draft], scope: str, explicit: bool = False
     ) -> Sequence[Draft | None]:
         """Return each draft with the hook's changes; None for a rejected one."""
@@ -114,7 +114,7 @@ class WriteReviewer:
             return drafts
 
         def judge(draft: Draft) -> object:
-            memory = replace(entry_from_draft(draft), scope=scope)
+            memory = replace(entry_of_draft(draft), scope=scope)
             return hook(PendingWrite(*key, memory))
 
         concurrent = is_async(hook)
@@ -162,7 +162,7 @@ async def _await_verdicts(
 def _apply_verdict(draft: Draft, verdict: object, *, explicit: bool) -> Draft | None:
     if not isinstance(verdict, Verdict):
         raise errors.WriteHookError("on_write: must return a vecall.Verdict")
-    draft = replace(draft, trust=at_most(draft.trust, verdict.trust))
+    draft = replace(draft, trust=cap_trust_tier(draft.trust, verdict.trust))
     if verdict.outcome == "quarantine":
         return replace(draft, quarantined=True)
     if verdict.outcome == "reject":
@@ -223,7 +223,7 @@ class Runtime:
         if most.memories is not None or most.bytes is not None:
             self.quota = store.UserQuota(most.memories, most.bytes, most.eviction)
         self.scopes = writes.scopes
-        self.include = checked_include(writes.include)
+        self.include = checked_included_parts(writes.include)
         self._on_write = writes.on_write
         self.maintenance_interval = checked_seconds(
             storage.maintenance_interval, "maintenance_interval"
@@ -299,7 +299,7 @@ class Runtime:
             self._newest,
             model=model,
             embedding=embedding,
-            scoring=scoring_of(
+            scoring=make_scoring(
                 self._search_options, None if embedding is None else embedding.embedder
             ),
             budget=self._storage_options.cache_bytes,
@@ -334,14 +334,14 @@ class Runtime:
         """Whether this is a forked child that has not opened the file yet."""
         return os.getpid() != self._process
 
-    def begin_use(self) -> Use:
+    def use_search_index(self) -> Use:
         """Return a context that keeps the current search index open."""
         self.check_open()
         while (use := self.search_index.enter()) is None:
             self.check_open()
         return use
 
-    def switch(self, model: store.EmbeddingModel, embedder: Embedder) -> None:
+    def switch_model(self, model: store.EmbeddingModel, embedder: Embedder) -> None:
         """Switch to another model; running searches finish with the old one."""
         old = self.search_index
         if old.model is None or old.model.id != model.id:
@@ -372,7 +372,7 @@ class Runtime:
         self._backfill = Backfill(
             self.storage, filling, None if model is None else model.id
         )
-        self._abandoned = clean_up_if_abandoned(
+        self._abandoned = clean_up_dropped_service(
             self, self.storage.abandon(), self._backfill.stop
         )
 
@@ -400,11 +400,11 @@ class Runtime:
                     "it is searched by words alone"
                 )
             return None
-        given = model_of(embedder)
+        given = model_of_embedder(embedder)
         if stored is None and self.read_only:
             return None  # a read-only file without vectors
         if stored is not None:
-            store.require_same(stored, given)
+            store.require_same_model(stored, given)
             return stored
         self.file_model = given.name
         return self.storage.adopt_model(given)
@@ -458,7 +458,7 @@ class Runtime:
             raise errors.ConfigError(NO_FLOOR)
 
     @contextmanager
-    def reading(
+    def read_committed_state(
         self, key: Key | None, *, expired: bool = False
     ) -> Iterator[tuple[store.StorageReads, float]]:
         """Read a committed state; yield also the time by which memories expire."""
@@ -478,13 +478,13 @@ class Runtime:
         checked_bool(expired, "include_expired")
 
         def work() -> T:
-            with self.reading(key, expired=expired) as (reads, now):
+            with self.read_committed_state(key, expired=expired) as (reads, now):
                 return read(reads, now)
 
         threads = self.threads
         return await Join(threads.short(work) if short else threads.long(key, work))
 
-    async def page_of_names(
+    async def read_page_of_names(
         self,
         key: Key | None,
         given: tuple[object, object, object],
@@ -494,7 +494,7 @@ class Runtime:
         expired: bool = False,
     ) -> Page[T]:
         """Return a page of names, `given` their prefix, the one before, the limit."""
-        prefix, begin, count = checked_page(*given, self.limits)
+        prefix, begin, count = checked_name_page(*given, self.limits)
         found = await self.read_storage(
             key,
             lambda reads, now: read(reads, now, prefix, begin, count + 1),
@@ -517,7 +517,7 @@ class Runtime:
             raise errors.ClosedError("the memory service is closed") from None
         return await Join(future)
 
-    def check_whole(self, *, write: bool = False) -> None:
+    def check_file_access(self, *, write: bool = False) -> None:
         """Check the access to all memories of the file."""
         self.check_open()
         self.rights.require_all()

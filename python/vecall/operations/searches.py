@@ -21,8 +21,8 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list
 from vecall.filters.metadata import (
     asks_times,
-    has_labels,
-    is_left_out,
+    filter_leaves_out,
+    passes_labels,
     scan_of,
     with_times,
 )
@@ -30,12 +30,12 @@ from vecall.filters.rights import FULL
 from vecall.operations.runtime import Runtime
 from vecall.ranking.options import CONTEXT, Ranking
 from vecall.scalars import exact
-from vecall.search.scores import merge_scopes
+from vecall.search.scores import merge_scope_responses
 from vecall.search.search_index import (
     SearchIndex,
-    left_out_rows,
-    needs_rows,
-    passing_rows,
+    find_left_out_rows,
+    find_passing_rows,
+    needs_passing_rows,
 )
 from vecall.search.searcher import (
     FLOOR_OF_WORDS,
@@ -43,7 +43,7 @@ from vecall.search.searcher import (
     RetiredModelError,
     SearchRequest,
     checked_query_vector,
-    entry_from_row,
+    entry_of_row,
 )
 from vecall.store import ALWAYS
 from vecall.telemetry import observed
@@ -54,8 +54,8 @@ from vecall.types import (
     MemoryEntry,
     Outcome,
     SearchMemoryResponse,
+    as_names,
     check_share,
-    several,
 )
 from vecall.validation import (
     check_filter,
@@ -110,17 +110,19 @@ class Searches(Runtime):
     ) -> SearchMemoryResponse:
         """Return the best memories for a query, or all that it compares."""
         while True:  # `repeat_if_retired` inlined: this is the hottest call
-            use = self.begin_use()
+            use = self.use_search_index()
             search_index = use.serving
             try:
-                request = self._checked_request(search_index, arguments)
+                request = self._checked_search_request(search_index, arguments)
                 if all_candidates:
-                    request = _of_all_candidates(request, self.limits.max_top_k)
+                    request = _request_all_candidates(request, self.limits.max_top_k)
                 is_wider = arguments.scopes is not None or self.scopes.read
                 others = self._keys_of_scopes(arguments) if is_wider else {}
                 rewriter = request.ranking.rewriter
                 if rewriter is not None:
-                    text = await search_index.recall.rewritten(rewriter, request.query)
+                    text = await search_index.recall.rewrite_query(
+                        rewriter, request.query
+                    )
                     text = text[: self.limits.max_query_chars]
                     request = request._replace(query=text)
                 if request.filter is None and self.rights is FULL:
@@ -144,7 +146,7 @@ class Searches(Runtime):
         key = self.key(arguments.app_name, arguments.user_id, scope, write=False)
         check_name(memory_id, "memory_id", self.limits)
         arguments = arguments._replace(explain=True)
-        request = self._checked_request(self.search_index, arguments)
+        request = self._checked_search_request(self.search_index, arguments)
         places = {"user", *self._keys_of_scopes(arguments)}
         kept = await Join(
             self.threads.long(
@@ -167,13 +169,13 @@ class Searches(Runtime):
         scopes: Collection[str],
     ) -> Explanation:
         """Return why no search with these conditions compares a memory of the user."""
-        with self.reading(key) as (reads, now):
+        with self.read_committed_state(key) as (reads, now):
             past = reads.history(*key, memory_id, ALWAYS, self.rights)
         own = [each for each in past if each.row.id == memory_id]
         if not own:
             raise errors.NotFoundError("memory_id: this user has no such memory")
         row, state, _, why, by = own[-1]
-        memory = entry_from_row(row, scope=scope)
+        memory = entry_of_row(row, scope=scope)
         if state != "live":
             return Explanation(memory, cast("Any", state), why=why, by=by)
         if min(row.expires_at or math.inf, row.valid_until or math.inf) <= now:
@@ -186,10 +188,10 @@ class Searches(Runtime):
     async def repeat_if_retired(self, work: Callable[[SearchIndex], Awaitable[T]]) -> T:
         """Run work on the current search index; repeat it if the model changes."""
         while True:
-            with self.begin_use() as search_index, suppress(RetiredModelError):
+            with self.use_search_index() as search_index, suppress(RetiredModelError):
                 return await work(search_index)
 
-    def _checked_request(
+    def _checked_search_request(
         self, search_index: SearchIndex, arguments: SearchArguments
     ) -> SearchRequest:
         """Return a checked search, with the service's defaults."""
@@ -264,7 +266,7 @@ class Searches(Runtime):
             responses[scope] = await self.search_partition(
                 search_index, request._replace(key=other)
             )
-        return merge_scopes(responses, request.top_k)
+        return merge_scope_responses(responses, request.top_k)
 
     async def search_partition(
         self,
@@ -283,11 +285,11 @@ class Searches(Runtime):
         if filter_ is None:
             return await find(request)
         key = request.key
-        if not needs_rows(filter_):
+        if not needs_passing_rows(filter_):
             if filter_.not_id is None:
                 return await find(request)
             left_out = self.threads.short(
-                left_out_rows, self.storage, key, several(filter_.not_id)
+                find_left_out_rows, self.storage, key, as_names(filter_.not_id)
             )
             without = await Join(left_out)
             found = await find(request._replace(without=without))
@@ -296,11 +298,11 @@ class Searches(Runtime):
                 [
                     memory
                     for memory in found.memories
-                    if not is_left_out(str(memory.id), memory.session_id, filter_)
+                    if not filter_leaves_out(str(memory.id), memory.session_id, filter_)
                 ]
             )
         only: NDArray[np.int64] = await Join(
-            self.threads.long(key, passing_rows, self.storage, key, filter_)
+            self.threads.long(key, find_passing_rows, self.storage, key, filter_)
         )
         if not len(only):
             return SearchMemoryResponse()
@@ -330,7 +332,7 @@ class Searches(Runtime):
         }
 
 
-def _of_all_candidates(request: SearchRequest, most: int) -> SearchRequest:
+def _request_all_candidates(request: SearchRequest, most: int) -> SearchRequest:
     """Return a search without floors for all that another one compares."""
     ranking, floor = request.ranking, request.min_similarity
     return request._replace(
@@ -356,7 +358,7 @@ def _explain_compared(
     if place in by_place:
         rest = (each for each in every if (each.scope, each.id) not in by_place)
         memory = by_place[place]
-        margin = _margin(memory, next(rest, None))
+        margin = _margin_of_scores(memory, next(rest, None))
         return replace(known, memory=memory, outcome="found", margin=margin)
     if known.rank is None:
         return known
@@ -369,10 +371,10 @@ def _explain_compared(
     if floors[1] and (confidence is None or confidence < floors[1]):
         less = None if confidence is None else confidence - floors[1]
         return replace(known, outcome="below_min_confidence", margin=less)
-    return replace(known, outcome="outranked", margin=_margin(memory, last))
+    return replace(known, outcome="outranked", margin=_margin_of_scores(memory, last))
 
 
-def _margin(memory: MemoryEntry, other: MemoryEntry | None) -> float | None:
+def _margin_of_scores(memory: MemoryEntry, other: MemoryEntry | None) -> float | None:
     """Return the difference of two scores; None unless they are comparable."""
     if other is None or memory.scope != other.scope:
         return None
@@ -411,8 +413,8 @@ def _passing_memories(
     return [
         memory
         for memory in memories
-        if has_labels(memory, filter_)
-        and not is_left_out(str(memory.id), memory.session_id, filter_)
+        if passes_labels(memory, filter_)
+        and not filter_leaves_out(str(memory.id), memory.session_id, filter_)
         and (test is None or test(_values_to_test(memory, filter_)))
     ]
 

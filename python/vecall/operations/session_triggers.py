@@ -17,7 +17,7 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import Paced, in_slices
 from vecall.content import text_parts
 from vecall.embedders.base import is_async
-from vecall.ingest.drafts import require_some, session_head
+from vecall.ingest.drafts import parse_session_head, require_some_draft
 from vecall.ingest.fields import CallMetadata
 from vecall.ingest.passages import SUMMARY, each_draft, lowest_trust, summary_drafts
 from vecall.limits import Compaction, Inactivity, MessageCount, Trigger
@@ -62,7 +62,7 @@ def event_of(draft: Draft) -> dict[str, Any]:
     return {name: value for name, value in event.items() if value is not None}
 
 
-def events_of(
+def buffered_events(
     new: Iterable[tuple[str, Draft | SessionSummary]],
     judged: Iterable[Draft],
     paced: Paced[tuple[str, Draft | SessionSummary]] = iter,
@@ -81,7 +81,7 @@ def events_of(
     return events
 
 
-def parted_by_compaction(
+def split_by_compaction(
     events: Iterable[object], paced: Paced[object] = iter
 ) -> list[tuple[list[object], SessionSummary | None]]:
     """Split a session after each compaction; the last part has none."""
@@ -121,7 +121,7 @@ def _draft_of_turn(turn: BufferedTurn, session: str) -> Draft:
         content=json.dumps(content, ensure_ascii=False) if several else None,
         meta=json.dumps(meta, sort_keys=True) if meta else None,
         ordered=True,
-        quarantined=is_held(turn),
+        quarantined=is_quarantined_turn(turn),
         **ttls,
         **labels,
     )
@@ -130,7 +130,7 @@ def _draft_of_turn(turn: BufferedTurn, session: str) -> Draft:
 def compaction_id(session: str, summary: SessionSummary) -> str:
     """Return the id of a compaction in its session."""
     start, end = summary.start_timestamp, summary.end_timestamp
-    return store.memory_id(session, "compaction", start, end, summary.summary)
+    return store.make_memory_id(session, "compaction", start, end, summary.summary)
 
 
 def compaction_event(summary: SessionSummary) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def compaction_event(summary: SessionSummary) -> dict[str, Any]:
     return {"actions": {"compaction": compaction}}
 
 
-def is_held(turn: BufferedTurn) -> bool:
+def is_quarantined_turn(turn: BufferedTurn) -> bool:
     """Whether a turn is quarantined and must not be summarized."""
     return "quarantined" in turn.event
 
@@ -162,7 +162,7 @@ def first_compaction(
         for at, other in enumerate(turns):
             time = other.event.get("timestamp")
             precedes = at < place if time is None or end is None else time <= end
-            if precedes and "content" in other.event and not is_held(other):
+            if precedes and "content" in other.event and not is_quarantined_turn(other):
                 replaced.append(other)
         drafts = summary_drafts(
             [summary],
@@ -175,7 +175,7 @@ def first_compaction(
     return None
 
 
-def covered_before(
+def turns_summarized_before(
     items: Mapping[str, Draft | SessionSummary], known: Collection[str]
 ) -> set[str]:
     """Return the ids of new turns that an earlier compaction summarizes."""
@@ -220,8 +220,8 @@ class SummarizerCalls:
         # Summaries leave out quarantined turns.
         if provider is None:
             return drafts_of(turns, due.session)
-        held = [turn for turn in turns if is_held(turn)]
-        free = [turn for turn in turns if not is_held(turn)]
+        held = [turn for turn in turns if is_quarantined_turn(turn)]
+        free = [turn for turn in turns if not is_quarantined_turn(turn)]
         found: list[SessionSummary] = []
         if free:
             found = await self.summaries(provider, due, [turn.event for turn in free])
@@ -326,7 +326,7 @@ class SessionObserver(OperationGroup):
             id_ = check_name(session_id, "session_id", memory.limits)
             due = DueSession(*key, id_)
         made = await self._remember_compactions(due)
-        return made + await self._remember_all(due)
+        return made + await self._remember_buffered_turns(due)
 
     async def run_due(self) -> None:
         """Make memories of the sessions that are due."""
@@ -337,9 +337,9 @@ class SessionObserver(OperationGroup):
                 None, lambda reads, now: reads.due_sessions(now), short=True
             )
             listed.reverse()
-        while (session := await self._claim_next(listed)) is not None:
+        while (session := await self._claim_due_session(listed)) is not None:
             try:
-                await self._remember_all(session)
+                await self._remember_buffered_turns(session)
             except errors.ClosedError:
                 raise
             except errors.VecallError as error:
@@ -353,7 +353,7 @@ class SessionObserver(OperationGroup):
                 with suppress(errors.BusyError):  # it stays claimed for a while
                     await Join(memory.storage.submit(later))
 
-    async def _claim_next(self, listed: list[DueSession]) -> DueSession | None:
+    async def _claim_due_session(self, listed: list[DueSession]) -> DueSession | None:
         """Claim a due session for this process; None if none is left."""
         # A storage without claims takes it from the end of `listed`.
         storage = self.memory.storage
@@ -371,16 +371,16 @@ class SessionObserver(OperationGroup):
         """Return the keys of a session, and its turns and compactions in order."""
         memory = self.memory
         memory.check_open()
-        head = session_head(session, memory.limits)
+        head = parse_session_head(session, memory.limits)
         key = memory.key(head.app, head.user, write=True)
         counted = await memory.drop_rewound(key, head.events, head.id)
-        parts = await memory.parse_items(parted_by_compaction, counted)
+        parts = await memory.parse_items(split_by_compaction, counted)
         scope = CallMetadata({}, app=head.app, user=head.user)
         read = [
             ((await memory.parse_turns(each, head.id, scope)).given, summary)
             for each, summary in parts
         ]
-        require_some([item for given, _ in read for item in given])
+        require_some_draft([item for given, _ in read for item in given])
         due = DueSession(*key, head.id)
         return due, [(each_draft(given), summary) for given, summary in read]
 
@@ -392,13 +392,13 @@ class SessionObserver(OperationGroup):
         if not any(drafts or summary for drafts, summary in parts):
             return
         threads = self.memory.threads
-        new, drafts = await Join(threads.short(self._find_new, due, parts))
+        new, drafts = await Join(threads.short(self._find_new_turns, due, parts))
         if not new:
             return
         reviewed = await self.memory.gate.review((due.app, due.user), drafts)
         ids = {id_ for id_, _ in new}  # a text that the hook made too long has more
         new += [(draft.id, draft) for draft in reviewed if draft.id not in ids]
-        turns = await self.memory.parse_items(events_of, new, reviewed)
+        turns = await self.memory.parse_items(buffered_events, new, reviewed)
         delay = count = None
         if isinstance(trigger, Inactivity):
             delay = trigger.inactivity_ms / 1000
@@ -411,7 +411,7 @@ class SessionObserver(OperationGroup):
         await Join(self.memory.storage.submit(keep))
         self.on_buffered()
 
-    def _find_new(
+    def _find_new_turns(
         self, due: DueSession, parts: list[_Part]
     ) -> tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]:
         """Return the new turns and compactions by id, and drafts to review."""
@@ -432,7 +432,7 @@ class SessionObserver(OperationGroup):
         ]
         late = set()
         if new and isinstance(self.trigger, Compaction):
-            late = covered_before(items, known)
+            late = turns_summarized_before(items, known)
         drafts = [
             each
             if isinstance(each, Draft)
@@ -457,7 +457,7 @@ class SessionObserver(OperationGroup):
                 made += await self._write_memories(due, *found)
         return made
 
-    async def _remember_all(self, due: DueSession) -> list[str]:
+    async def _remember_buffered_turns(self, due: DueSession) -> list[str]:
         """Make memories of all buffered turns of a session."""
         while turns := await self._buffered_turns(due):
             if self.summarizer is None:

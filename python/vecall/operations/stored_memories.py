@@ -13,8 +13,8 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list
 from vecall.filters.metadata import EVERY
-from vecall.filters.rights import QUARANTINED, at_most, check_tier
-from vecall.ingest.drafts import one_draft
+from vecall.filters.rights import QUARANTINED, cap_trust_tier, check_trust_tier
+from vecall.ingest.drafts import draft_of_entry
 from vecall.ingest.fields import GivenMetadata, call_metadata
 from vecall.limits import Limits
 from vecall.operations.searches import ALONE
@@ -22,10 +22,10 @@ from vecall.operations.writes import (
     OperationGroup,
     WriteRequest,
     checked_version,
-    give_own_vectors,
+    give_callers_vectors,
 )
 from vecall.search.search_index import SearchIndex
-from vecall.search.searcher import SearchRequest, entry_from_row
+from vecall.search.searcher import SearchRequest, entry_of_row
 from vecall.store import Change
 from vecall.telemetry import observed
 
@@ -39,7 +39,7 @@ _CHANGEABLE = (
 ).split()
 
 
-def _check_changes(changes: Mapping[str, Any]) -> None:
+def _check_changed_fields(changes: Mapping[str, Any]) -> None:
     """Check the names of the fields to change, and the types of some values."""
     if not changes or changes.keys() - set(_CHANGEABLE):
         msg = f"changes: expected some of {', '.join(_CHANGEABLE)}"
@@ -51,7 +51,7 @@ def _check_changes(changes: Mapping[str, Any]) -> None:
         raise errors.InvalidTypeError("content: expected a text")
 
 
-def found_count(entries: list[types.MemoryEntry | None]) -> int:
+def count_found_entries(entries: list[types.MemoryEntry | None]) -> int:
     """Return the number of memories that were found."""
     return sum(entry is not None for entry in entries)
 
@@ -91,11 +91,11 @@ class StoredMemories(OperationGroup):
 
         def read(reads: store.StorageReads, now: float) -> types.MemoryEntry:
             row = self._read_row(reads, key, memory_id, now)
-            return entry_from_row(row, scope=scope)
+            return entry_of_row(row, scope=scope)
 
         return await self.memory.read_storage(key, read, short=True)
 
-    @observed("get_many", found_count)
+    @observed("get_many", count_found_entries)
     async def get_many(
         self, app: str, user: str, memory_ids: object, scope: str, include_expired: bool
     ) -> list[types.MemoryEntry | None]:
@@ -109,11 +109,9 @@ class StoredMemories(OperationGroup):
 
         def read() -> list[types.MemoryEntry | None]:
             wanted = list(dict.fromkeys(ids))
-            with memory.reading(key, expired=expired) as (reads, now):
+            with memory.read_committed_state(key, expired=expired) as (reads, now):
                 rows = reads.find_many(*key, wanted, now, memory.rights)
-            known = {
-                row.id: entry_from_row(row, scope=scope) for row in in_slices(rows)
-            }
+            known = {row.id: entry_of_row(row, scope=scope) for row in in_slices(rows)}
             return [known.get(id_) for id_ in ids]
 
         return await Join(memory.threads.page(key, len(ids), read))
@@ -131,10 +129,10 @@ class StoredMemories(OperationGroup):
         )
 
         def read() -> list[types.MemoryEntry]:
-            with memory.reading(key) as (reads, now):
+            with memory.read_committed_state(key) as (reads, now):
                 row = self._read_row(reads, key, memory_id, now)
                 turns = reads.turns_around(row, *counts, now, memory.rights)
-            return [entry_from_row(turn) for turn in in_slices(turns)]
+            return [entry_of_row(turn) for turn in in_slices(turns)]
 
         return await Join(memory.threads.page(key, sum(counts), read))
 
@@ -170,13 +168,13 @@ class StoredMemories(OperationGroup):
         key = self._key_of_memory(app, user, memory_id, scope, write=False)
 
         def read() -> list[types.Revision]:
-            with memory.reading(key) as (reads, now):
+            with memory.read_committed_state(key) as (reads, now):
                 found = reads.history(*key, memory_id, now, memory.rights)
             if not found:
                 raise errors.NotFoundError(_NO_MEMORY)
             return [
                 types.Revision(
-                    entry_from_row(past.row),
+                    entry_of_row(past.row),
                     cast("Any", past.state),
                     past.at,
                     past.why,
@@ -207,11 +205,11 @@ class StoredMemories(OperationGroup):
         # later write may have changed the memory again before the call returns.
         memory = self.memory
         if max_trust is not None:
-            check_tier(max_trust, "max_trust")
+            check_trust_tier(max_trust, "max_trust")
         key = self._key_of_memory(app, user, memory_id, scope, write=True)
         memory.key(app, user, scope, write=False)  # the call returns it
         if vector is None or changes:
-            _check_changes(changes)
+            _check_changed_fields(changes)
         version = checked_version(if_version)
         how = call_metadata(GivenMetadata(verbatim=verbatim))
         if "custom_metadata" not in changes:  # the stored keys have no meaning
@@ -230,13 +228,13 @@ class StoredMemories(OperationGroup):
             unchanged = {
                 "importance": row.importance,
                 "supersedes": None,
-                "trust": at_most(row.trust, max_trust),
+                "trust": cap_trust_tier(row.trust, max_trust),
             }
-            changed = replace(entry_from_row(row), **{**unchanged, **changes})
-            draft = one_draft(changed, how, memory.limits)
+            changed = replace(entry_of_row(row), **{**unchanged, **changes})
+            draft = draft_of_entry(changed, how, memory.limits)
             search_index = memory.search_index
             if vector is not None:
-                give_own_vectors([draft], [vector], search_index.model)
+                give_callers_vectors([draft], [vector], search_index.model)
             embedding = search_index.embedding
             is_new = (draft.author, draft.text) != (row.author, row.text)
             if vector is None and is_new and embedding and not embedding.can_embed:
@@ -259,7 +257,7 @@ class StoredMemories(OperationGroup):
             except errors.ConflictError:
                 if version is not None or attempt == _ATTEMPTS:
                     raise
-        return entry_from_row(now, scope=scope)
+        return entry_of_row(now, scope=scope)
 
     @observed("archive")
     async def archive(self, app: str, user: str, memory_id: str, scope: str) -> None:
@@ -326,11 +324,11 @@ class StoredMemories(OperationGroup):
             validation.check_name(cursor, "cursor", memory.limits)
 
         def page() -> types.Page[types.MemoryEntry]:
-            with memory.reading(key, expired=expired) as (reads, now):
+            with memory.read_committed_state(key, expired=expired) as (reads, now):
                 rows = reads.listed(
                     *key, state, cursor, limit + 1, now, conditions, memory.rights
                 )
-            entries = [entry_from_row(row, scope=scope) for row in in_slices(rows)]
+            entries = [entry_of_row(row, scope=scope) for row in in_slices(rows)]
             return types.Page.of(entries, limit, lambda entry: entry.id)
 
         if conditions.metadata is None:
@@ -385,7 +383,7 @@ class StoredMemories(OperationGroup):
         """Return a page of a user's sessions that have memories."""
         key = self.memory.key(app, user, scope, write=False)
         rights = self.memory.rights
-        return await self.memory.page_of_names(
+        return await self.memory.read_page_of_names(
             key,
             (prefix, after, limit),
             lambda reads, now, *page: reads.list_sessions(*key, *page, now, rights),
@@ -479,7 +477,7 @@ class StoredMemories(OperationGroup):
     @observed("delete_app", int)
     async def delete_app(self, app: str, confirm: bool, forget: bool) -> int:
         """Delete all memories of all users of an app, user by user."""
-        self.memory.check_whole()
+        self.memory.check_file_access()
         self.memory.key(app, "-", write=True)
         validation.checked_bool(forget, "forget")
         if confirm is not True:
@@ -550,7 +548,7 @@ class StoredMemories(OperationGroup):
             request = request._replace(ranking=words)
             found = await self.memory.search_partition(search_index, request, find)
         parts = [memory.explanation or {} for memory in found.memories]
-        near = near_best(
+        near = find_near_best(
             [
                 Match(part["query_coverage"], memory.similarity, part["vectors"])
                 for memory, part in zip(found.memories, parts, strict=True)
@@ -567,11 +565,11 @@ class StoredMemories(OperationGroup):
         """Delete some or all proposed memories; return the number deleted."""
         key = self.memory.key(app, user, write=True)
         validation.check_name(token, "token", self.memory.limits)
-        chosen = chosen_ids(ids, self.memory.limits)
+        chosen = chosen_proposal_ids(ids, self.memory.limits)
         return len((await self._delete(key, chosen, token=token)).removed)
 
 
-def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
+def chosen_proposal_ids(ids: object, limits: Limits) -> list[str] | None:
     """Return the ids that a caller chose from a proposal; None selects all."""
     if ids is None:
         return None
@@ -614,7 +612,7 @@ class Match(NamedTuple):
     nearness: float = 0.0  # comparable only within one search result
 
 
-def near_best(matches: Sequence[Match]) -> list[bool]:
+def find_near_best(matches: Sequence[Match]) -> list[bool]:
     """Return for each match whether it is near the best one."""
     # If the best memory covers the query, only words decide. Otherwise the cosine
     # counts too. If word coverage is low and every cosine is low, no match is near.

@@ -18,20 +18,20 @@ from vecall import errors, store
 from vecall.clock import to_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
-from vecall.content import as_list, one_or_more
+from vecall.content import as_list, list_of_one_or_more
 from vecall.filters.rights import Rights
 from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.ingest.drafts import (
     GivenTurns,
     Written,
-    aligned,
+    align_ids_with_items,
+    count_stored_ids,
+    drafts_of_turns,
     entry_drafts,
-    memory_ids,
-    parted_by_rewind,
-    require_some,
-    session_head,
-    stored_count,
-    turns_of,
+    memory_ids_of,
+    parse_session_head,
+    require_some_draft,
+    split_by_rewind,
 )
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.passages import SUMMARY, each_draft
@@ -40,7 +40,7 @@ from vecall.limits import Limits
 from vecall.operations.searches import ALONE, ALONE_BY_WORDS, Searches
 from vecall.scalars import exact
 from vecall.search.search_index import SearchIndex
-from vecall.search.searcher import SearchRequest, checked_vector, entry_from_row
+from vecall.search.searcher import SearchRequest, checked_vector, entry_of_row
 from vecall.store import Draft
 from vecall.telemetry import observed
 from vecall.types import AddedIds, LeftOutReason, SimilarMemory
@@ -78,7 +78,7 @@ def give_superseded(drafts: Sequence[Draft], ids: object, limits: Limits) -> Non
     first.also_supersedes = tuple(others)
 
 
-async def similar_to(
+async def find_similar_statements(
     memory: Searches, key: Key, scope: str, written: Sequence[Draft], new: set[str]
 ) -> tuple[SimilarMemory, ...]:
     """Return the stored statements that a new one may replace, the likeliest first."""
@@ -111,7 +111,7 @@ async def similar_to(
         return ()
 
     def compare() -> tuple[SimilarMemory, ...]:
-        with memory.reading(key) as (reads, now):
+        with memory.read_committed_state(key) as (reads, now):
             rows = reads.find_many(*key, list(known), now, memory.rights)
         found = []
         for row in in_slices(list(filter(is_statement, rows))):
@@ -120,7 +120,7 @@ async def similar_to(
                 found.append((like.score, row.time, row, like.says))
         found.sort(key=lambda each: each[:2], reverse=True)
         return tuple(
-            SimilarMemory(entry_from_row(row, scope=scope), score, says)
+            SimilarMemory(entry_of_row(row, scope=scope), score, says)
             for score, _, row, says in found[:_SHOWN]
         )
 
@@ -154,7 +154,7 @@ class WriteRequest(NamedTuple):
     if_version: float | None = None  # refuse it if the memory has another version
 
 
-def fact_request(
+def make_fact_request(
     restore: bool | None, key: str | None, scope: str, if_absent: object = False
 ) -> WriteRequest:
     """Return a request for explicit memories; `restore=False` skips deleted ones."""
@@ -179,7 +179,7 @@ def checked_version(version: object) -> float | None:
 _AT_ONCE = 1_024  # texts per batch: blocks the event loop for less than 1 ms
 
 
-def _to_embed(
+def _unembedded(
     known: store.ExistingMemories, drafts: Sequence[Draft], restore: bool, again: bool
 ) -> dict[str, list[Draft]]:
     """Set the vectors that the file has; return the other drafts by text."""
@@ -202,7 +202,7 @@ def _to_embed(
 # Gives drafts the vectors that the caller computed.
 
 
-def give_own_vectors(
+def give_callers_vectors(
     given: Sequence[object], vectors: object, model: store.EmbeddingModel | None
 ) -> None:
     """Set the vectors of drafts. A zero vector is stored as none."""
@@ -235,21 +235,21 @@ def give_own_vectors(
 class Writes(Searches):
     """Adds memories to one open file, and searches the file."""
 
-    @observed("add_session", stored_count)
+    @observed("add_session", count_stored_ids)
     async def add_session(
         self, session: object, request: WriteRequest, *, replace: bool
     ) -> AddedIds:
         """Store the turns of a session."""
         self.check_open()
         checked_bool(replace, "replace")
-        head = session_head(session, self.limits)
+        head = parse_session_head(session, self.limits)
         key = self.key(head.app, head.user, write=True)
         scope = CallMetadata({}, app=head.app, user=head.user)
         if replace:
             request = request._replace(replace_session=head.id)
         return await self._add_turns(key, head.events, head.id, scope, request)
 
-    @observed("add_events", stored_count)
+    @observed("add_events", count_stored_ids)
     async def add_events(
         self,
         app_name: str,
@@ -277,12 +277,12 @@ class Writes(Searches):
         request: WriteRequest,
     ) -> AddedIds:
         turns = await self.parse_turns(raw, session_id, scope)
-        require_some(turns.given)
-        await self._take_back(key, turns.taken_back)
+        require_some_draft(turns.given)
+        await self._delete_rewound(key, turns.taken_back)
         written = await self.write_drafts(key, turns.drafts, request)
-        return await self._align_ids(turns.given, written)
+        return await self._align_written_ids(turns.given, written)
 
-    @observed("add_entries", stored_count)
+    @observed("add_entries", count_stored_ids)
     async def add_entries(
         self,
         app_name: str,
@@ -299,10 +299,10 @@ class Writes(Searches):
         if similar is not False and checked_bool(similar, "similar"):
             self.key(app_name, user_id, request.scope, write=False)
         scope = call_metadata(metadata, app_name, user_id)
-        raw = one_or_more(memories, "memories")
+        raw = list_of_one_or_more(memories, "memories")
         given = await self.parse_items(entry_drafts, raw, scope, self.limits)
         if vectors is not None:
-            give_own_vectors(given, vectors, self.search_index.model)
+            give_callers_vectors(given, vectors, self.search_index.model)
         request = request._replace(requested_by=(app_name, user_id))
         drafts = each_draft(given)
         if supersedes is not None:
@@ -311,14 +311,14 @@ class Writes(Searches):
             msg = f"similar: expected at most {MOST_COMPARED} memories in the call"
             raise errors.InvalidArgumentError(msg)
         written = await self.write_drafts(key, drafts, request)
-        added = await self._align_ids(given, written)
+        added = await self._align_written_ids(given, written)
         if similar:
             new = {draft.id for draft in drafts}
             added.similar = tuple(
                 [
                     ()
                     if id_ is None
-                    else await similar_to(
+                    else await find_similar_statements(
                         self, key, request.scope, each_draft([item]), new
                     )
                     for item, id_ in zip(given, added, strict=True)
@@ -330,11 +330,11 @@ class Writes(Searches):
         self, key: Key, events: list[Any], session_id: str
     ) -> list[Any]:
         """Return the valid events; delete those that a rewind removed."""
-        parted = await self.parse_items(parted_by_rewind, events)
-        await self._take_back(key, memory_ids(parted.taken_back, session_id))
+        parted = await self.parse_items(split_by_rewind, events)
+        await self._delete_rewound(key, memory_ids_of(parted.taken_back, session_id))
         return parted.counted
 
-    async def _take_back(self, key: Key, ids: Sequence[str]) -> None:
+    async def _delete_rewound(self, key: Key, ids: Sequence[str]) -> None:
         """Delete stored turns that a rewind of the session removed."""
         if ids:
             await self.delete(store.DeleteMemories(*key, ids, rights=self.rights))
@@ -352,7 +352,7 @@ class Writes(Searches):
         """Return the drafts of turns."""
         scope = scope._replace(include=self.include)
         return await self.parse_items(
-            turns_of, raw_turns, session_id, scope, self.limits
+            drafts_of_turns, raw_turns, session_id, scope, self.limits
         )
 
     async def write_drafts(
@@ -380,7 +380,7 @@ class Writes(Searches):
         if not drafts and not consumes:
             return Written([], refused)
         while True:
-            with self.begin_use() as search_index:
+            with self.use_search_index() as search_index:
                 try:
                     written = await self._embed_and_write(
                         search_index, key, drafts, request
@@ -466,7 +466,7 @@ class Writes(Searches):
                 return {}
             job.likely_part = known.part
             # A restored turn may have another text than its correction in the file.
-            return _to_embed(known, job.drafts, job.restore or job.edit, job.again)
+            return _unembedded(known, job.drafts, job.restore or job.edit, job.again)
 
         new = await Join(self.threads.short(find_unknown))
         texts = list(new)
@@ -481,13 +481,13 @@ class Writes(Searches):
         """Return the file for callers with fewer rights."""
         return _restricted_class_of(type(self))(self, rights)
 
-    async def _align_ids(self, items: list[Any], written: Written) -> AddedIds:
+    async def _align_written_ids(self, items: list[Any], written: Written) -> AddedIds:
         try:
-            return await self.parse_items(aligned, items, written)
+            return await self.parse_items(align_ids_with_items, items, written)
         except (
             errors.ClosedError
         ):  # the memories are stored, but the service was closed
-            return aligned(items, written)
+            return align_ids_with_items(items, written)
 
 
 class OperationGroup:

@@ -21,7 +21,7 @@ from vecall.errors import ConfigError
 from vecall.filters.metadata import EVERY
 from vecall.index.embedding import EmbeddingQueue
 from vecall.lexical.tokenizer import has_word
-from vecall.operations.options import checked_group
+from vecall.operations.options import checked_option_group
 from vecall.operations.searches import SearchArguments
 from vecall.operations.writes import Writes
 from vecall.ranking.options import COSINE_ALONE, Ranking
@@ -30,7 +30,7 @@ from vecall.search.search_index import SearchIndex
 from vecall.service.items import ServiceKeywords
 from vecall.service.memory_service import MemoryService
 from vecall.store import EmbeddingModel, Row, Storage
-from vecall.text import nfc
+from vecall.text import to_nfc
 from vecall.types import SearchMemoryResponse
 from vecall.validation import check_min_similarity, check_top_k
 
@@ -43,18 +43,18 @@ _ONLY_MATCHES = "memories are found by matching text, without ranking or embedde
 
 def by_substring(query: str) -> Matcher:
     """Match texts that contain the whole query, ignoring case."""
-    wanted = _folded_text(query)
-    return lambda text: float(wanted in _folded_text(text))
+    wanted = _casefolded_text(query)
+    return lambda text: float(wanted in _casefolded_text(text))
 
 
 def by_words(query: str) -> Matcher:
     """Match texts that contain some of the query's words, ignoring case."""
     # Words are matched whole. A word with letters beyond ASCII also matches inside a
     # longer word, because many languages write no spaces.
-    wanted = set(_WORD.findall(_folded_text(query)))
+    wanted = set(_WORD.findall(_casefolded_text(query)))
 
     def share(text: str) -> float:
-        folded = _folded_text(text)
+        folded = _casefolded_text(text)
         there = _searchable_words(folded)
         matched = [
             word
@@ -66,8 +66,8 @@ def by_words(query: str) -> Matcher:
     return share
 
 
-def _folded_text(text: str) -> str:
-    return nfc(text).casefold()
+def _casefolded_text(text: str) -> str:
+    return to_nfc(text).casefold()
 
 
 def _searchable_words(folded: str) -> set[str]:
@@ -124,7 +124,7 @@ class _MatchingRecall(searcher.Searcher):
                     "vectors": 0.0,
                     "vector_scale": 1.0,
                 }
-            memory = searcher.entry_from_row(
+            memory = searcher.entry_of_row(
                 row, now, score, math.nan, confidence, signals
             )
             memory = self._scoring.rescore(memory, request.query)
@@ -231,7 +231,7 @@ class InMemoryMemoryService(_InMemoryService):
         unused: object = embedder
         if unused is not None:
             raise ConfigError(f"embedder: {_ONLY_MATCHES}")
-        chosen = checked_group(search, searcher.SearchOptions, "search")
+        chosen = checked_option_group(search, searcher.SearchOptions, "search")
         for name in ("ranking", "calibration", "authors"):
             if getattr(chosen, name) is not None:
                 raise ConfigError(f"search.{name}: {_ONLY_MATCHES}")
@@ -270,7 +270,7 @@ class VectorMemoryService(_InMemoryService):
         """Create an empty service."""
         if embedder is None:
             raise ConfigError("embedder: VectorMemoryService needs one")
-        chosen = checked_group(search, searcher.SearchOptions, "search")
+        chosen = checked_option_group(search, searcher.SearchOptions, "search")
         if chosen.ranking is None:
             cosine = Ranking(fusion="vectors", weights=COSINE_ALONE)
             chosen = replace(chosen, ranking=cosine)

@@ -14,11 +14,11 @@ from typing import Any
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import InvalidArgumentError, LimitExceededError, NotFoundError
-from vecall.ingest.drafts import SessionHead, turns_of
+from vecall.ingest.drafts import SessionHead, drafts_of_turns
 from vecall.ingest.fields import CallMetadata
 from vecall.limits import Inactivity, Limits, MessageCount, Trigger
 from vecall.operations.session_triggers import compaction_event, compaction_id, event_of
-from vecall.store import BufferedTurn, Draft, DueSession, passages_among
+from vecall.store import BufferedTurn, Draft, DueSession, passages_of_turns
 from vecall.summaries import SessionSummary, compaction_of
 
 SessionContent = dict[str, Draft | SessionSummary]
@@ -79,7 +79,7 @@ class SessionBuffer:
             session = self._sessions.get(due)
             return set() if session is None else session.seen.intersection(ids)
 
-    def keep(
+    def buffer_turns(
         self,
         due: DueSession,
         turns: Mapping[str, dict[str, Any] | None],
@@ -96,7 +96,7 @@ class SessionBuffer:
                 return
             more = [BufferedTurn(id_, event) for id_, event in new.items() if event]
             own = self._of_user.get(due[:2]) or _Sum()
-            self._check_room(own, more)
+            self._check_buffer_room(own, more)
             self._sessions[due] = session
             self._sessions.move_to_end(due)
             if more:
@@ -119,7 +119,7 @@ class SessionBuffer:
             self._ids += len(new)
             # Last, so that a call interrupted by a signal can be repeated.
             session.seen.update(new)
-            self._drop_oldest()
+            self._drop_oldest_sessions()
 
     def turns(self, due: DueSession) -> list[BufferedTurn]:
         """Return the buffered turns of a session, in order."""
@@ -151,12 +151,12 @@ class SessionBuffer:
                     session = self._sessions[due]
                     waiting = session.waiting
                     gone = [id_ for id_ in waiting if ids is None or id_ in ids]
-                    gone += passages_among(waiting, ids or ())
+                    gone += passages_of_turns(waiting, ids or ())
                     self._remove(due, session, gone)
                     dropped += len(gone)
             return dropped
 
-    def postpone(self, due: DueSession, now: float) -> None:
+    def postpone_session(self, due: DueSession, now: float) -> None:
         """Postpone a session, with exponential backoff."""
         with self._lock:
             session = self._sessions.get(due)
@@ -190,7 +190,7 @@ class SessionBuffer:
         if not own.turns:
             del self._of_user[due[:2]]
 
-    def _check_room(self, own: _Sum, more: Sequence[BufferedTurn]) -> None:
+    def _check_buffer_room(self, own: _Sum, more: Sequence[BufferedTurn]) -> None:
         after = _Sum()
         after.add(more)
         over = (
@@ -206,7 +206,7 @@ class SessionBuffer:
                 f"{MAX_BYTES >> 20} MiB); end_session makes memories of them"
             )
 
-    def _drop_oldest(self) -> None:
+    def _drop_oldest_sessions(self) -> None:
         """Evict the ids of sessions without buffered turns."""
         if self._ids <= MAX_IDS:
             return
@@ -227,7 +227,7 @@ def session_content(
     some: list[object] = []
 
     def read() -> None:
-        drafts = turns_of(some, head.id, scope, limits, in_slices).drafts
+        drafts = drafts_of_turns(some, head.id, scope, limits, in_slices).drafts
         content.update({draft.id: draft for draft in drafts})
         some.clear()
 
@@ -241,7 +241,7 @@ def session_content(
     return content
 
 
-def buffered_event(each: Draft | SessionSummary) -> dict[str, Any]:
+def event_as_buffered(each: Draft | SessionSummary) -> dict[str, Any]:
     """Return a turn or a compaction as it is buffered."""
     return event_of(each) if isinstance(each, Draft) else compaction_event(each)
 
@@ -303,13 +303,13 @@ class ForgetProposals:
                 raise InvalidArgumentError(msg)
             return self._proposals.pop(token)
 
-    def put_back(self, token: str, proposal: Proposal) -> None:
+    def put_back_forget_proposal(self, token: str, proposal: Proposal) -> None:
         """Store a proposal again under its token, as the oldest one."""
         with self._lock:
             self._proposals[token] = proposal
             self._proposals.move_to_end(token, last=False)
 
-    def drop_changed(self, owner: tuple[str, str], drafts: Sequence[Draft]) -> None:
+    def drop_outdated(self, owner: tuple[str, str], drafts: Sequence[Draft]) -> None:
         """Drop a user's proposals whose shown texts differ from written ones."""
         texts = {draft.id: draft.text for draft in drafts}
         with self._lock:

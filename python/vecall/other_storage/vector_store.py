@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vecall.clock import ExpiryClock, checked_clock
 from vecall.concurrency.closing import (
     ClosesOnExit,
-    clean_up_if_abandoned,
+    clean_up_dropped_service,
     close_at_exit,
 )
 from vecall.concurrency.executor import PeriodicWorker
@@ -25,15 +25,15 @@ from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.index.embedding import EmbeddingQueue
 from vecall.ingest.fields import GivenMetadata
-from vecall.ingest.parts import checked_include
-from vecall.limits import Inactivity, Limits, MessageCount, Trigger, checked_trigger
+from vecall.ingest.parts import checked_included_parts
+from vecall.limits import Inactivity, Limits, MessageCount, Trigger, session_trigger
 from vecall.operations.options import (
     StorageOptions,
     WritePolicy,
-    checked_only,
     checked_seconds,
     checked_summarizer,
-    known_options,
+    only_known_options,
+    refuse_unknown_options,
 )
 from vecall.operations.searches import SearchArguments
 from vecall.other_storage._vector_store_sync import (
@@ -42,7 +42,7 @@ from vecall.other_storage._vector_store_sync import (
 )
 from vecall.other_storage.vector_store_memory import VectorStoreMemory
 from vecall.protocols import BaseMemoryService
-from vecall.scalars import make_exact, short_repr
+from vecall.scalars import make_fields_exact, repr_of_changed_fields
 from vecall.search.searcher import SearchOptions
 from vecall.service.items import BuildKeywords
 from vecall.service.memory_service import MemoryService
@@ -123,7 +123,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
     _memory: VectorStoreMemory
     _admin: VectorStoreAdmin
 
-    @known_options
+    @refuse_unknown_options
     def __init__(
         self,
         store: VectorStore,
@@ -145,14 +145,14 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         chosen = resolve(embedder)
         if chosen is None:
             raise ConfigError("embedder: VectorStoreMemoryService needs one")
-        when = checked_trigger(trigger)
+        when = session_trigger(trigger)
         provider = checked_summarizer(summarizer)
         time_to_live = checked_seconds(ttl, "ttl")
-        floor = checked_only(search, SearchOptions, "search", {"min_similarity"})
-        storage_options = checked_only(
+        floor = only_known_options(search, SearchOptions, "search", {"min_similarity"})
+        storage_options = only_known_options(
             storage, StorageOptions, "storage", {"clock", "maintenance_interval"}
         )
-        policy = checked_only(writes, WritePolicy, "writes", {"include"})
+        policy = only_known_options(writes, WritePolicy, "writes", {"include"})
         interval = checked_seconds(storage_options.maintenance_interval, "storage")
         if time_to_live is not None:
             needed_method(store, "delete", "ttl")
@@ -163,15 +163,15 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
             top_k=top_k,
             min_similarity=floor.min_similarity,
             ttl=time_to_live,
-            include=checked_include(policy.include),
+            include=checked_included_parts(policy.include),
             trigger=when,
             summarizer=provider,
         )
         self._admin = VectorStoreAdmin(memory)
         timed = isinstance(when, Inactivity | MessageCount)
         self._worker = PeriodicWorker(memory.next_run, interval if timed else None)
-        memory.on_buffered = self._worker.wake
-        self._abandoned = clean_up_if_abandoned(self)
+        memory.on_buffered = self._worker.wake_thread
+        self._abandoned = clean_up_dropped_service(self)
         close_at_exit(self)
 
     def __repr__(self) -> str:
@@ -473,12 +473,12 @@ class MemoryConfig:
     vector_store: VectorStore | str | Path | None = field(default=None, repr=False)
     search_top_k: int = 5
 
-    __repr__ = short_repr
+    __repr__ = repr_of_changed_fields
 
     def __post_init__(self) -> None:
         """Check every part, and that the parts are compatible."""
-        make_exact(self)
-        checked_trigger(self.trigger)
+        make_fields_exact(self)
+        session_trigger(self.trigger)
         summarizer = self._make_summarizer()
         if summarizer is not None and not hasattr(summarizer, "get_summaries"):
             raise ConfigError("summarization: expected an object with get_summaries")

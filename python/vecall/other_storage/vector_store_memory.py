@@ -23,21 +23,21 @@ from vecall.clock import ExpiryClock
 from vecall.concurrency.executor import InterruptibleFuture, PluginExecutor
 from vecall.concurrency.join import Join, run_sync
 from vecall.concurrency.time_slices import in_slices
-from vecall.content import as_list, one_or_more, to_valid_utf8
+from vecall.content import as_list, list_of_one_or_more, to_valid_utf8
 from vecall.embedders import Vectors
 from vecall.filters.metadata import asks_times, passes
 from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.ingest.drafts import (
     Parted,
     Written,
-    aligned,
+    align_ids_with_items,
+    drafts_of_turns,
     entry_drafts,
-    events_of,
-    memory_ids,
-    parted_by_rewind,
-    require_some,
-    session_head,
-    turns_of,
+    events_or_messages,
+    memory_ids_of,
+    parse_session_head,
+    require_some_draft,
+    split_by_rewind,
 )
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.passages import each_draft
@@ -47,21 +47,21 @@ from vecall.limits import Compaction, Limits, Trigger
 from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import (
     SummarizerCalls,
-    covered_before,
     first_compaction,
+    turns_summarized_before,
 )
-from vecall.operations.stored_memories import Match, chosen_ids, near_best
+from vecall.operations.stored_memories import Match, chosen_proposal_ids, find_near_best
 from vecall.other_storage.in_ram import (
     ForgetProposals,
     Proposal,
     SessionBuffer,
     SessionContent,
-    buffered_event,
+    event_as_buffered,
     session_content,
 )
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import Ranking
-from vecall.search.searcher import checked_query_vector, entry_from_row
+from vecall.search.searcher import checked_query_vector, entry_of_row
 from vecall.store import (
     LASTS_S,
     BufferedTurn,
@@ -87,7 +87,7 @@ _FIELDS = (
 """The fields of a draft in a row's metadata, besides those that filters use."""
 
 
-def to_metadata(
+def row_metadata(
     app: str, user: str, draft: Draft, wall: float, now: float
 ) -> dict[str, Any]:
     """Return a memory as strings and numbers; `now` is of the expiry clock."""
@@ -98,7 +98,7 @@ def to_metadata(
     return {**given, "app_name": app, "user_id": user, "created_at": wall}
 
 
-def from_hit(
+def memory_of_hit(
     hit: VectorSearchResult, now: float, confidence: float | None
 ) -> types.MemoryEntry:
     """Return the memory of a row, with its scores."""
@@ -114,11 +114,11 @@ def from_hit(
         expires_at=known.get("expires_at"),
         **values,
     )
-    return entry_from_row(row, now, hit.score, hit.score, confidence)
+    return entry_of_row(row, now, hit.score, hit.score, confidence)
 
 
-def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
-    """Whether a row has expired, by the times of `to_metadata`."""
+def is_expired_hit(hit: VectorSearchResult, now: float, wall: float) -> bool:
+    """Whether a row has expired, by the times of `row_metadata`."""
     times = hit.metadata.get("expires_at"), hit.metadata.get("valid_until")
     ends = zip(times, (now, wall), strict=True)
     return any(end is not None and end <= time for end, time in ends)
@@ -155,7 +155,7 @@ _ROUNDING = 1e-3  # of a cosine that a store computes from few bits
 _TIMES = ("created_at", "timestamp", "expires_at", "valid_until")
 
 
-def checked_results(
+def checked_store_results(
     given: object, scope: VectorStoreFilter
 ) -> list[VectorSearchResult]:
     """Return the rows that a store found for one user: each id once, best first."""
@@ -191,17 +191,17 @@ def _checked_hit(
             "a row that is not a memory: expected a text and a time in metadata"
         )
     for time in _TIMES:
-        if metadata.get(time) is not None and not _is_finite(metadata[time]):
+        if metadata.get(time) is not None and not _is_finite_score(metadata[time]):
             _refuse_store_result(
                 f"a row that is not a memory: {time} is not a finite number"
             )
-    if not _is_finite(score) or not abs(cast("float", score)) <= 1.0 + _ROUNDING:
+    if not _is_finite_score(score) or not abs(cast("float", score)) <= 1.0 + _ROUNDING:
         _refuse_store_result("a row whose score is not a cosine in [-1, 1]")
     cosine = min(max(float(cast("float", score)), -1.0), 1.0)
     return hit if cosine is score else replace(hit, score=cosine)
 
 
-def _is_finite(value: object) -> bool:
+def _is_finite_score(value: object) -> bool:
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     try:
         return is_number and math.isfinite(cast("float", value))
@@ -279,7 +279,7 @@ class VectorStoreMemory:
         """Store the summaries of a session, or its turns without a summarizer."""
         if self.summarizer is not None or isinstance(self.trigger, Compaction):
             return types.AddedIds(await self.end_session(session, None, None, None))
-        head = session_head(session, self.limits)
+        head = parse_session_head(session, self.limits)
         self._check_owner(head.app, head.user)
         scope = CallMetadata({}, app=head.app, user=head.user)
         return await self._add_turns(head.events, head.id, scope)
@@ -298,7 +298,7 @@ class VectorStoreMemory:
         if session_id is not None:
             validation.check_name(session_id, "session_id", self.limits)
         scope = call_metadata(metadata, app, user)
-        turns: list[Any] = as_list(events_of(events, messages), "events")
+        turns: list[Any] = as_list(events_or_messages(events, messages), "events")
         return await self._add_turns(turns, session_id, scope)
 
     async def _add_turns(
@@ -308,30 +308,30 @@ class VectorStoreMemory:
         app, user = str(scope.app), str(scope.user)
         scope = scope._replace(include=self._include)
         turns = await self._read(
-            turns_of, events, session_id, scope, self.limits, in_slices
+            drafts_of_turns, events, session_id, scope, self.limits, in_slices
         )
-        require_some(turns.given)
-        self._check_ttl(turns.drafts)
-        await self._take_back(app, user, turns.taken_back)
+        require_some_draft(turns.given)
+        self._check_row_ttl(turns.drafts)
+        await self._delete_rewound(app, user, turns.taken_back)
         ids = await self._add_drafts(app, user, turns.drafts)
-        return aligned(turns.given, Written(ids, {}))
+        return align_ids_with_items(turns.given, Written(ids, {}))
 
     async def add_entries(
         self, app: str, user: str, memories: object, metadata: GivenMetadata
     ) -> types.AddedIds:
         """Store explicit memories."""
         self._check_owner(app, user)
-        entries = in_slices(one_or_more(memories, "memories"))
+        entries = in_slices(list_of_one_or_more(memories, "memories"))
         scope = call_metadata(metadata, app, user)
         given = await self._read(entry_drafts, entries, scope, self.limits)
         ids = await self._add_drafts(app, user, each_draft(given))
-        return aligned(given, Written(ids, {}))
+        return align_ids_with_items(given, Written(ids, {}))
 
     async def _add_drafts(
         self, app: str, user: str, drafts: Sequence[Draft]
     ) -> list[str]:
         """Embed and store; return the ids. `close` waits for calls in progress."""
-        self._check_ttl(drafts)
+        self._check_row_ttl(drafts)
         texts = [embedded_text(draft.author, draft.text) for draft in drafts]
         vectors = await self._embedding.embed_texts(app, user, texts)
         if None in vectors:
@@ -345,21 +345,21 @@ class VectorStoreMemory:
             for draft, vector in zip(drafts, vectors, strict=True):
                 ttl = self._ttl if draft.ttl is None else draft.ttl
                 embedding = np.frombuffer(vector or b"", "<f4")
-                metadata = to_metadata(app, user, replace(draft, ttl=ttl), wall, now)
+                metadata = row_metadata(app, user, replace(draft, ttl=ttl), wall, now)
                 await self.store.upsert(draft.id, embedding, metadata)
 
         try:
             await self._run_on_store(store)
         finally:  # after an error some drafts may be stored
-            self._proposals.drop_changed((app, user), drafts)
+            self._proposals.drop_outdated((app, user), drafts)
         return [draft.id for draft in drafts]
 
-    def _check_ttl(self, drafts: Sequence[Draft]) -> None:
+    def _check_row_ttl(self, drafts: Sequence[Draft]) -> None:
         """Raise ConfigError for a `ttl` if the store cannot delete."""
         if any(draft.ttl is not None for draft in drafts):
             needed_method(self.store, "delete", "ttl")
 
-    async def _take_back(self, app: str, user: str, ids: Sequence[str]) -> None:
+    async def _delete_rewound(self, app: str, user: str, ids: Sequence[str]) -> None:
         """Delete stored turns that a rewind removed."""
         if not ids:
             return
@@ -419,7 +419,7 @@ class VectorStoreMemory:
         scores = [(hit.score, 0.0, 0.0, 1.0, math.nan, 0) for hit in hits]
         rated = self._law.rate(scores, best, 0.0)
         found = [
-            from_hit(hit, now, confidence)
+            memory_of_hit(hit, now, confidence)
             for hit, (*_, confidence) in zip(hits, rated, strict=True)
         ]
         where = scope.where  # which a store may know only in part
@@ -444,9 +444,9 @@ class VectorStoreMemory:
         deleted: set[str] = set()  # some stores return deleted rows for a while
         while True:
             rows = await self.store.search(vector, wanted, scope)
-            hits = checked_results(rows, scope)
+            hits = checked_store_results(rows, scope)
             wall, now = self._expiry_clock.times()
-            expired = {hit.id for hit in hits if is_expired(hit, now, wall)}
+            expired = {hit.id for hit in hits if is_expired_hit(hit, now, wall)}
             found = [hit for hit in hits if hit.id not in expired]
             if not expired:
                 return found[:top_k]
@@ -521,7 +521,7 @@ class VectorStoreMemory:
         count = validation.check_top_k(top_k, self.limits)
         scope = VectorStoreFilter(app_name=app, user_id=user)
         found = await self._nearest(scope, query, max(count, _SAMPLE))
-        near = near_best(matches(query, found))
+        near = find_near_best(match_store_memories(query, found))
         meant = [each for each, is_near in zip(found, near, strict=True) if is_near]
         del meant[count:]
         now = self._expiry_clock.now()
@@ -536,7 +536,7 @@ class VectorStoreMemory:
         """Delete some or all proposed memories; return the number deleted."""
         self._check_owner(app, user)
         validation.check_name(token, "token", self.limits)
-        chosen = chosen_ids(ids, self.limits)
+        chosen = chosen_proposal_ids(ids, self.limits)
         now = self._expiry_clock.now()
         proposal = self._proposals.take((app, user), token, chosen, now)
         meant = list(proposal.shown) if chosen is None else chosen
@@ -544,7 +544,7 @@ class VectorStoreMemory:
             count = await self._delete_rows(app, user, meant, "confirm_forget")
         except BaseException:
             # Some memories may be deleted; the same token deletes the rest.
-            self._proposals.put_back(token, proposal)
+            self._proposals.put_back_forget_proposal(token, proposal)
             raise
         self._waiting.drop(app, user, set(meant))
         return count
@@ -588,7 +588,7 @@ class VectorStoreMemory:
                     "no memories could be made of a session: %s; tried again later",
                     type(error).__name__,
                 )
-                self._waiting.postpone(due, self._expiry_clock.now())
+                self._waiting.postpone_session(due, self._expiry_clock.now())
         return done
 
     def next_run(self) -> float | None:
@@ -601,12 +601,12 @@ class VectorStoreMemory:
         self, session: object, due_by: Trigger | None
     ) -> DueSession:
         """Buffer the new turns of a session. Most calls have none."""
-        head = session_head(session, self.limits)
+        head = parse_session_head(session, self.limits)
         app, user = head.app, head.user
         self._check_owner(app, user)
         due = DueSession(app, user, head.id)
-        parted: Parted = await self._read(parted_by_rewind, head.events, in_slices)
-        taken_back = memory_ids(parted.taken_back, head.id)
+        parted: Parted = await self._read(split_by_rewind, head.events, in_slices)
+        taken_back = memory_ids_of(parted.taken_back, head.id)
         content: SessionContent = await self._read(
             session_content, parted.counted, head, self.limits, self._include
         )
@@ -616,20 +616,20 @@ class VectorStoreMemory:
             for id_, each in content.items()
             if id_ not in known and getattr(each, "passage_of", None) not in known
         }
-        self._check_ttl([each for each in new.values() if isinstance(each, Draft)])
+        self._check_row_ttl([each for each in new.values() if isinstance(each, Draft)])
         late = set()
         if isinstance(self.trigger, Compaction):
-            late = covered_before(content, known)
+            late = turns_summarized_before(content, known)
         turns = {
-            id_: None if id_ in late else buffered_event(each)
+            id_: None if id_ in late else event_as_buffered(each)
             for id_, each in new.items()
         }
         self._waiting.drop(app, user, set(taken_back), due.session)
         gone = [f"\0{id_}" for id_ in taken_back]  # ids of turns contain no NUL
         new_gone = set(gone) - self._waiting.known(due, gone)
-        await self._take_back(app, user, [g[1:] for g in new_gone])
+        await self._delete_rewound(app, user, [g[1:] for g in new_gone])
         turns |= dict.fromkeys(new_gone)
-        self._waiting.keep(due, turns, self._expiry_clock.now(), due_by)
+        self._waiting.buffer_turns(due, turns, self._expiry_clock.now(), due_by)
         return due
 
     async def _make_memories(
@@ -653,7 +653,7 @@ class VectorStoreMemory:
             run = partial(self._run_flush, due, mine, compactions_only)
             self._maker.run(run, concurrent=False)
         except BaseException as error:
-            self._end_run(due, mine)
+            self._end_session_run(due, mine)
             reason = error if isinstance(error, Exception) else _AbandonedError()
             with suppress(InvalidStateError):  # the run has finished
                 mine.set_exception(reason)
@@ -672,11 +672,11 @@ class VectorStoreMemory:
             resolve = partial(promise.set_result, ids)
         except BaseException as error:
             resolve = partial(promise.set_exception, error)
-        self._end_run(due, promise)
+        self._end_session_run(due, promise)
         with suppress(InvalidStateError):
             resolve()
 
-    def _end_run(self, due: DueSession, promise: Future[list[str]]) -> None:
+    def _end_session_run(self, due: DueSession, promise: Future[list[str]]) -> None:
         with self._lock:
             if self._runs.get(due) is promise:
                 del self._runs[due]
@@ -705,7 +705,7 @@ class VectorStoreMemory:
         written = await self._add_drafts(due.app, due.user, drafts)
         if self._waiting.done(due, ids):
             return written
-        await self._take_back(due.app, due.user, written)
+        await self._delete_rewound(due.app, due.user, written)
         return []
 
     async def _read(self, function: Callable[..., T], *args: Any) -> T:
@@ -754,7 +754,7 @@ class VectorStoreMemory:
         self._thread.close()
 
 
-def matches(query: str, found: Sequence[types.MemoryEntry]) -> list[Match]:
+def match_store_memories(query: str, found: Sequence[types.MemoryEntry]) -> list[Match]:
     """Return how well memories match a query, by words and by cosine.
 
     The user's usual similarity is the lowest cosine of the memories found. It is capped

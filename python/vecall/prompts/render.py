@@ -21,9 +21,9 @@ from vecall.filters.rights import TRUST_TIERS
 from vecall.prompts.scored import ScoredMemory, checked_score, scores_of
 from vecall.text import (
     escape_json,
-    indented,
-    label,
-    speaker,
+    indent_memory_text,
+    safe_label,
+    speaker_label,
     strip_invisible,
     without_surrogates,
 )
@@ -32,7 +32,7 @@ from vecall.types import MemoryEntry
 Recalled = MemoryEntry | ScoredMemory
 
 
-def shown_time(memory: Recalled) -> str:
+def time_in_prompt(memory: Recalled) -> str:
     """Return its timestamp as ISO 8601 in UTC, in whole seconds; "" if unknown."""
     if memory.timestamp is None:
         return ""
@@ -40,7 +40,7 @@ def shown_time(memory: Recalled) -> str:
     return f"{moment.isoformat()}Z"
 
 
-def known_scores(memory: Recalled) -> dict[str, float]:
+def rounded_scores(memory: Recalled) -> dict[str, float]:
     """Return the scores that are not None, checked, rounded to four decimals."""
     return {
         name: round(checked_score(value, name), 4)
@@ -49,9 +49,9 @@ def known_scores(memory: Recalled) -> dict[str, float]:
     }
 
 
-def shown_scores(memory: Recalled) -> dict[str, str]:
+def scores_in_prompt(memory: Recalled) -> dict[str, str]:
     """Return its scores that are not None, with two decimals."""
-    return {name: f"{value:.2f}" for name, value in known_scores(memory).items()}
+    return {name: f"{value:.2f}" for name, value in rounded_scores(memory).items()}
 
 
 # The format `secure`: a frame for the block and one for each record, with a nonce.
@@ -68,7 +68,7 @@ UNKNOWN_NONCE = "0" * (2 * _NONCE_BYTES)
 """As long as a derived nonce, for counting tokens before it is known."""
 
 
-def derived_nonce(
+def derive_block_nonce(
     memories: Sequence[Recalled], secret: bytes | str | None = None
 ) -> str:
     """Return the nonce of a block: the same for the same ids, texts and secret."""
@@ -83,7 +83,7 @@ def derived_nonce(
     return digest.hexdigest()
 
 
-def checked_nonce(nonce: object) -> str:
+def checked_block_nonce(nonce: object) -> str:
     """Return the caller's nonce if it is valid in a tag."""
     if not isinstance(nonce, str):
         raise InvalidTypeError("nonce: expected a string")
@@ -92,7 +92,7 @@ def checked_nonce(nonce: object) -> str:
     return nonce
 
 
-def secure_head(nonce: str) -> str:
+def secure_block_head(nonce: str) -> str:
     """Return the text before the records."""
     return (
         f"<recalled-{nonce}>\n"
@@ -102,32 +102,32 @@ def secure_head(nonce: str) -> str:
     )
 
 
-def secure_tail(nonce: str) -> str:
+def secure_block_tail(nonce: str) -> str:
     """Return the text after the records."""
     return f"\n</recalled-{nonce}>"
 
 
-def secure_record(memory: Recalled, number: int, nonce: str, scores: bool) -> str:
+def render_record(memory: Recalled, number: int, nonce: str, scores: bool) -> str:
     """Return one memory in its frame, with its provenance."""
     named = {
         "n": str(number),
-        "id": label(memory.id or "", nonce, _LONGEST_NAME),
-        "author": label(memory.author or "", nonce),
-        "time": shown_time(memory),
-        "session": label(memory.session_id or "", nonce, _LONGEST_NAME),
-        "kind": label(memory.kind or "", nonce),
-        "source": label(memory.source or "", nonce, _LONGEST_NAME),
+        "id": safe_label(memory.id or "", nonce, _LONGEST_NAME),
+        "author": safe_label(memory.author or "", nonce),
+        "time": time_in_prompt(memory),
+        "session": safe_label(memory.session_id or "", nonce, _LONGEST_NAME),
+        "kind": safe_label(memory.kind or "", nonce),
+        "source": safe_label(memory.source or "", nonce, _LONGEST_NAME),
         "trust": _shown_trust_tier(memory.trust or "", nonce),
-        **(shown_scores(memory) if scores else {}),
+        **(scores_in_prompt(memory) if scores else {}),
     }
     shown = "".join(f' {name}="{value}"' for name, value in named.items() if value)
-    text = indented(memory.text, nonce)
+    text = indent_memory_text(memory.text, nonce)
     return f"<memory-{nonce}{shown}>\n  {text}\n</memory-{nonce}>"
 
 
 def _shown_trust_tier(trust: str, nonce: str) -> str:
     """Return a tier as shown; "unknown" for one that imitates vecall's tiers."""
-    shown = label(trust, nonce)
+    shown = safe_label(trust, nonce)
     if shown in TRUST_TIERS and trust != shown:
         return "unknown"
     return shown or "unknown"
@@ -153,32 +153,32 @@ PAST_HEAD = (
 PAST_TAIL = "\n</PAST_CONVERSATIONS>\n"
 
 
-def plain(memory: Recalled, scores: bool) -> str:
+def render_plain(memory: Recalled, scores: bool) -> str:
     """Return the text without invisible characters."""
-    return _shown_head(memory, scores, timed=False) + strip_invisible(memory.text)
+    return _head_of_memory(memory, scores, timed=False) + strip_invisible(memory.text)
 
 
-def bullet(memory: Recalled, scores: bool) -> str:
+def render_bullet(memory: Recalled, scores: bool) -> str:
     """Return "- [time] author: text"."""
-    where = _shown_head(memory, scores, timed=True)
-    return f"- {where}{speaker(memory.author)}: {indented(memory.text)}"
+    where = _head_of_memory(memory, scores, timed=True)
+    return f"- {where}{speaker_label(memory.author)}: {indent_memory_text(memory.text)}"
 
 
-def turn(memory: Recalled, scores: bool) -> str:
+def render_turn(memory: Recalled, scores: bool) -> str:
     """Return "Time: …" and "author: text" on lines of their own, as google-adk does."""
     lines = []
-    if time := shown_time(memory):
+    if time := time_in_prompt(memory):
         lines.append(f"Time: {time}")
-    if scores and (known := shown_scores(memory)):
+    if scores and (known := scores_in_prompt(memory)):
         lines.append("Scores: " + _scores_text(known))
-    lines.append(f"{speaker(memory.author)}: {indented(memory.text)}")
+    lines.append(f"{speaker_label(memory.author)}: {indent_memory_text(memory.text)}")
     return "\n".join(lines)
 
 
-def _shown_head(memory: Recalled, scores: bool, *, timed: bool) -> str:
-    parts = [shown_time(memory)] if timed else []
+def _head_of_memory(memory: Recalled, scores: bool, *, timed: bool) -> str:
+    parts = [time_in_prompt(memory)] if timed else []
     if scores:
-        parts.append(_scores_text(shown_scores(memory)))
+        parts.append(_scores_text(scores_in_prompt(memory)))
     shown = ", ".join(part for part in parts if part)
     return f"[{shown}] " if shown else ""
 
@@ -240,9 +240,9 @@ def fit_budget(
     """
     allowed = whole_tokens(max_tokens, "max_tokens")
     total = whole_tokens(used_tokens, "used_tokens")
-    given = as_memories(memories)
+    given = checked_memories(memories)
     scores = [scores_of(memory) for memory in given]
-    count = counter(count_tokens)
+    count = token_counter(count_tokens)
     costs = [
         whole_tokens(
             count(memory.text if render is None else render(memory)), "count_tokens"
@@ -257,7 +257,7 @@ def fit_budget(
     optional = [place for place in range(len(given)) if place not in must]
     if total + sum(costs[place] for place in optional) <= allowed:
         return given
-    _warn_if_alike([scores[place] for place in optional])
+    _warn_if_scores_alike([scores[place] for place in optional])
     chosen = set(must)
     room = allowed - total
     fitting = [place for place in optional if costs[place] <= room]
@@ -291,7 +291,7 @@ def estimate_tokens(text: str) -> int:
     return (ascii_ + 2 * alphabetic + 4 * other + 8 * astral + 3) // 4
 
 
-def counter(count_tokens: Callable[[str], int] | None) -> Callable[[str], int]:
+def token_counter(count_tokens: Callable[[str], int] | None) -> Callable[[str], int]:
     """Return the caller's tokenizer, or the estimate; it must be a function."""
     given: object = estimate_tokens if count_tokens is None else count_tokens
     if not callable(given):
@@ -300,7 +300,7 @@ def counter(count_tokens: Callable[[str], int] | None) -> Callable[[str], int]:
     return given
 
 
-def as_memories(memories: Iterable[M]) -> list[M]:
+def checked_memories(memories: Iterable[M]) -> list[M]:
     """Return recalled memories as a list, or raise InvalidTypeError."""
     given: object = memories
     if isinstance(given, Iterable) and not isinstance(given, str):
@@ -316,7 +316,7 @@ def as_memories(memories: Iterable[M]) -> list[M]:
 def _mandatory_places(given: list[M], mandatory: Mandatory[M]) -> set[int]:
     if callable(mandatory):
         return {place for place, memory in enumerate(given) if mandatory(memory)}
-    wanted = as_memories(mandatory)
+    wanted = checked_memories(mandatory)
     objects = {id(memory): place for place, memory in enumerate(given)}
     named = {memory.id: place for place, memory in enumerate(given) if memory.id}
     places = set()
@@ -328,7 +328,7 @@ def _mandatory_places(given: list[M], mandatory: Mandatory[M]) -> set[int]:
     return places
 
 
-def _warn_if_alike(scores: list[tuple[float, float]]) -> None:
+def _warn_if_scores_alike(scores: list[tuple[float, float]]) -> None:
     if len(scores) < 2:
         return
     if len(set(scores)) == 1:
@@ -427,14 +427,14 @@ def render(
     untyped: object = scores
     if not (untyped is None or isinstance(untyped, bool)):
         raise InvalidTypeError("scores: expected True or False")
-    given = as_memories(memories)
+    given = checked_memories(memories)
     scored = format in _SCORED if scores is None else scores
-    mark = "" if nonce is None else checked_nonce(nonce)
+    mark = "" if nonce is None else checked_block_nonce(nonce)
     if max_tokens is not None:
         layout = _layout_of_format(format, mark or UNKNOWN_NONCE, scored)
         given = _fitting_memories(given, layout, max_tokens, count_tokens)
     if not mark and format == "secure":
-        mark = derived_nonce(given, secret)
+        mark = derive_block_nonce(given, secret)
     layout = _layout_of_format(format, mark, scored)
     shown = [layout.record(memory, at) for at, memory in enumerate(given, 1)]
     if not shown:
@@ -445,16 +445,16 @@ def render(
 def _layout_of_format(format: Format, nonce: str, scored: bool) -> _Layout:
     if format == "secure":
         return _Layout(
-            secure_head(nonce),
-            secure_tail(nonce),
+            secure_block_head(nonce),
+            secure_block_tail(nonce),
             "\n",
-            lambda memory, at: secure_record(memory, at, nonce, scored),
+            lambda memory, at: render_record(memory, at, nonce, scored),
         )
     head, tail, between, record = {
-        "plain": ("", "", "\n", plain),
-        "bullets": (BULLETS_HEAD, "", "\n", bullet),
-        "past_conversations": (PAST_HEAD, PAST_TAIL, "\n", turn),
-        "json": ("[\n", "\n]", ",\n", _json_object),
+        "plain": ("", "", "\n", render_plain),
+        "bullets": (BULLETS_HEAD, "", "\n", render_bullet),
+        "past_conversations": (PAST_HEAD, PAST_TAIL, "\n", render_turn),
+        "json": ("[\n", "\n]", ",\n", _memory_json_object),
     }[format]
     return _Layout(head, tail, between, lambda memory, _: record(memory, scored))
 
@@ -465,7 +465,7 @@ def _fitting_memories(
     max_tokens: int,
     count_tokens: Callable[[str], int] | None,
 ) -> list[Recalled]:
-    count = counter(count_tokens)
+    count = token_counter(count_tokens)
     frame = whole_tokens(count(layout.head + layout.tail), "count_tokens")
     if whole_tokens(max_tokens, "max_tokens") < frame:
         return []
@@ -478,16 +478,16 @@ def _fitting_memories(
     )
 
 
-def _json_object(memory: Recalled, scored: bool) -> str:
+def _memory_json_object(memory: Recalled, scored: bool) -> str:
     known: dict[str, str | float | None] = {
         "id": memory.id,
         "author": memory.author,
-        "time": shown_time(memory) or None,
+        "time": time_in_prompt(memory) or None,
         "session_id": memory.session_id,
         "kind": memory.kind,
         "source": memory.source,
         "trust": memory.trust or "unknown",
-        **(known_scores(memory) if scored else {}),
+        **(rounded_scores(memory) if scored else {}),
         "text": memory.text,
     }
     shown = {
@@ -517,7 +517,7 @@ _JSON_FIRST = tuple(
 )
 
 
-def without_recalled(text: str) -> str:
+def remove_recalled(text: str) -> str:
     """Return a text without the blocks that `render` made, anywhere in it.
 
     The rest of the text does not change, except for blank space around a block: between
@@ -590,21 +590,21 @@ def _find_past_block(text: str, at: int, last_close: int) -> tuple[int, int] | N
 def _find_secure_block(text: str, at: int, _: int) -> tuple[int, int] | None:
     named = text.find(">", at, at + _SECURE_ENDS)
     nonce = text[at + len(_SECURE_OPEN) : max(named, at)]
-    head = secure_head(nonce)
+    head = secure_block_head(nonce)
     if not text.startswith(head, at):
         return None
     memory, close = f"<memory-{nonce}", f"</memory-{nonce}>"
     end = _end_of_lines(
         text, at + len(head), lambda line: line.startswith((_CONTINUED, memory, close))
     )
-    for tag in (f"\n{memory}", f"\n{close}", secure_tail(nonce)):
+    for tag in (f"\n{memory}", f"\n{close}", secure_block_tail(nonce)):
         end = _end_of_expected_text(text, end, tag)
     return at, end
 
 
 def _find_json_block(text: str, at: int, _: int) -> tuple[int, int] | None:
     begin = at + len("[\n")
-    first = text[begin : _line_end(text, begin)]
+    first = text[begin : _end_of_block_line(text, begin)]
     trust = first.find('"trust": "')
     known = first.startswith(_JSON_FIRST) and trust >= 0
     if not known or first.find('"text": "', trust) < 0:
@@ -626,7 +626,7 @@ def _end_of_lines(text: str, begin: int, belongs: Callable[[str], bool]) -> int:
     at = end = begin
     blank = False
     while at < len(text):
-        line_end = _line_end(text, at)
+        line_end = _end_of_block_line(text, at)
         line = text[at:line_end]
         if line:
             if not belongs(line) or (blank and not line.startswith(_CONTINUED)):
@@ -637,7 +637,7 @@ def _end_of_lines(text: str, begin: int, belongs: Callable[[str], bool]) -> int:
     return end
 
 
-def _line_end(text: str, at: int) -> int:
+def _end_of_block_line(text: str, at: int) -> int:
     end = text.find("\n", at)
     return len(text) if end < 0 else end
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from vecall.clock import to_seconds
 from vecall.errors import InvalidArgumentError, InvalidMemoryError
 from vecall.filters.rights import TRUST_TIERS
-from vecall.scalars import shown
+from vecall.scalars import repr_of_object
 from vecall.types import MemoryEntry
 
 _TIMES = ("timestamp", "created_at", "updated_at", "valid_until")
@@ -81,7 +81,7 @@ class ScoredMemory:
     def __repr__(self) -> str:
         """Return the text, cut, and what tells memories apart."""
         names = ("text", "id", "author", "kind", "confidence", "importance")
-        return shown(self, **{name: getattr(self, name) for name in names})
+        return repr_of_object(self, **{name: getattr(self, name) for name in names})
 
     def __post_init__(self) -> None:
         """Check every field; convert numbers to floats and copy the metadata."""
@@ -92,8 +92,8 @@ class ScoredMemory:
             if not (isinstance(value, str) or (value is None and name in _NAMES)):
                 raise InvalidMemoryError(f"{name}: expected a string")
         checks = {
-            **dict.fromkeys(_TIMES, _checked_seconds),
-            **dict.fromkeys(_OPEN_NUMBERS, _checked_number),
+            **dict.fromkeys(_TIMES, _checked_memory_seconds),
+            **dict.fromkeys(_OPEN_NUMBERS, _checked_memory_number),
         }
         for name, checked in checks.items():
             if (value := getattr(self, name)) is not None:
@@ -194,7 +194,7 @@ def checked_score(value: object, name: str) -> float:
     return float(number) + 0.0  # no negative zero
 
 
-def _checked_number(value: object, name: str) -> float:
+def _checked_memory_number(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InvalidMemoryError(f"{name}: expected a number")
     try:
@@ -206,7 +206,7 @@ def _checked_number(value: object, name: str) -> float:
     return number
 
 
-def _checked_seconds(value: Any, name: str) -> float:
+def _checked_memory_seconds(value: Any, name: str) -> float:
     try:
         return to_seconds(value, name)
     except InvalidArgumentError as error:

@@ -12,7 +12,8 @@ from typing import Any
 
 from vecall.errors import needs_extra
 from vecall.service.memory_service import MemoryService
-from vecall.tools import RunMemory, UnaskedFloor, memory_tools
+from vecall.tools import memory_tools
+from vecall.tools.preload import RunMemory, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
 
 with needs_extra(__name__, "pydantic-ai", "pydantic-ai"):
@@ -110,12 +111,12 @@ class VecallMemory(AbstractCapability[Any]):
             return request_context
         messages = list(request_context.messages)
         for at in reversed(range(len(messages))):
-            text = _prompt_of(messages[at])
+            text = _user_prompt_of(messages[at])
             if text is not None:
                 break
         else:
             return request_context
-        conversation = _conversation_of(ctx)
+        conversation = _conversation_id_of_run(ctx)
         others = Filter(not_session_id=conversation) if at and conversation else None
         block = await self._run.block(ctx, text, others)
         if not block:
@@ -127,11 +128,11 @@ class VecallMemory(AbstractCapability[Any]):
     async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
         """Store the run's user prompts and its text output as memories."""
         self._finished.add(ctx.run_id)
-        prompts = [_prompt_of(message) for message in result.new_messages()]
+        prompts = [_user_prompt_of(message) for message in result.new_messages()]
         turns = [("user", text) for text in prompts if text]
         if isinstance(result.output, str):
             turns.append(("assistant", result.output))
-        await self._remember_turns(ctx, turns)
+        await self._store_run_turns(ctx, turns)
         return result
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
@@ -140,36 +141,38 @@ class VecallMemory(AbstractCapability[Any]):
             return await handler()
         except (Exception, asyncio.CancelledError):
             if ctx.run_id not in self._finished:
-                await self._remember_turns(ctx, [("user", _text_of(ctx.prompt))])
+                await self._store_run_turns(
+                    ctx, [("user", _text_of_user_prompt(ctx.prompt))]
+                )
             raise
         finally:
             self._finished.discard(ctx.run_id)
 
-    async def _remember_turns(
+    async def _store_run_turns(
         self, ctx: RunContext[Any], turns: list[tuple[str, str]]
     ) -> None:
         if self._remember:
             events = (Event(text, author=who) for who, text in turns if text.strip())
-            await self._run.remember(ctx, events, _conversation_of(ctx))
+            await self._run.remember(ctx, events, _conversation_id_of_run(ctx))
 
 
-def _conversation_of(ctx: RunContext[Any]) -> str | None:
+def _conversation_id_of_run(ctx: RunContext[Any]) -> str | None:
     return getattr(ctx, "conversation_id", None)
 
 
-def _prompt_of(message: Any) -> str | None:
+def _user_prompt_of(message: Any) -> str | None:
     """Return the text of a request's user prompts; None for another message."""
     if not isinstance(message, ModelRequest):
         return None
     texts = [
-        _text_of(part.content)
+        _text_of_user_prompt(part.content)
         for part in message.parts
         if isinstance(part, UserPromptPart)
     ]
     return "\n".join(texts) if any(text.strip() for text in texts) else None
 
 
-def _text_of(content: Any) -> str:
+def _text_of_user_prompt(content: Any) -> str:
     """Return the texts of a user prompt, joined by newlines."""
     parts = [content] if isinstance(content, str) else content or ()
     return "\n".join(part for part in parts if isinstance(part, str))

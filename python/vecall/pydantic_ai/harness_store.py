@@ -33,7 +33,7 @@ with errors.needs_extra(__name__, "pydantic-ai-harness", "pydantic-ai-harness"):
 _DOTS = "..."
 
 
-def _snippet_around(content: str, words: list[str], size: int) -> str:
+def _snippet_of_file(content: str, words: list[str], size: int) -> str:
     """Return the part of a text around the first word that it has."""
     if len(content) <= size:
         return content
@@ -98,8 +98,8 @@ class VecallMemoryStore:
             path: The path.
             max_chars: Maximum number of characters of the content.
         """
-        _check_positive(max_chars, "max_chars")
-        (item,) = await self._items.get([_place_of(path)])
+        _check_positive_limit(max_chars, "max_chars")
+        (item,) = await self._items.get([_item_place_of_path(path)])
         if item is None:
             return None
         content: str = item.value["content"]
@@ -117,8 +117,8 @@ class VecallMemoryStore:
         Raises:
             ReusedOperationError: The operation had other arguments.
         """
-        (receipt,) = await self._items.get([_receipt_of(operation)])
-        return _replayed_mutation(receipt, operation)
+        (receipt,) = await self._items.get([_place_of_receipt(operation)])
+        return _mutation_of_receipt(receipt, operation)
 
     async def write(
         self,
@@ -169,7 +169,7 @@ class VecallMemoryStore:
             "content": content,
             "version": uuid.uuid4().hex,
             "operation": None if operation is None else operation.id,
-            "metadata": _checked_metadata(metadata),
+            "metadata": _checked_file_metadata(metadata),
         }
         return await self._change_file(path, value, expected_version, operation)
 
@@ -194,8 +194,8 @@ class VecallMemoryStore:
         Raises:
             LimitExceededError: Over 20,000 files are in the prefix' directory.
         """
-        _check_positive(limit, "limit")
-        return sorted(await self._starting_with(prefix))[:limit]
+        _check_positive_limit(limit, "limit")
+        return sorted(await self._files_starting_with(prefix))[:limit]
 
     async def search(
         self,
@@ -220,7 +220,7 @@ class VecallMemoryStore:
             max_chars: Maximum number of characters of all names and snippets.
             max_file_chars: Number of characters of each file that are searched.
         """
-        found = await self._starting_with(prefix)
+        found = await self._files_starting_with(prefix)
         words = query.lower().split()
         if not words or min(limit, max_files, max_chars, max_file_chars) <= 0:
             return MemorySearchResult(matches=[], scanned=0, truncated=False)
@@ -247,7 +247,7 @@ class VecallMemoryStore:
                 room = left - len(name)
                 if room <= 0:
                     break
-                snippet = _snippet_around(files[name][:max_file_chars], words, room)
+                snippet = _snippet_of_file(files[name][:max_file_chars], words, room)
                 matches.append(
                     MemorySearchMatch(
                         path=prefix + name, snippet=snippet, score=float(-rank)
@@ -269,10 +269,10 @@ class VecallMemoryStore:
         expected: str | None,
         operation: MemoryOperation | None,
     ) -> MemoryMutation:
-        place = _place_of(path)
-        places = [place] if operation is None else [place, _receipt_of(operation)]
+        place = _item_place_of_path(path)
+        places = [place] if operation is None else [place, _place_of_receipt(operation)]
         found = await self._items.get(places)
-        done = None if operation is None else _replayed_mutation(found[1], operation)
+        done = None if operation is None else _mutation_of_receipt(found[1], operation)
         if done is not None:
             return done
         file = found[0]
@@ -291,7 +291,7 @@ class VecallMemoryStore:
                 "version": version,
                 "existed": file is not None,
             }
-            changes.append(Put(*_receipt_of(operation), receipt, if_version=0))
+            changes.append(Put(*_place_of_receipt(operation), receipt, if_version=0))
         try:
             await self._items.write(changes)
         except errors.ConflictError:
@@ -306,15 +306,15 @@ class VecallMemoryStore:
 
     async def _prune_receipts(self, operation: MemoryOperation) -> None:
         """Delete old receipts, after one in 64 operations."""
-        if zlib.crc32(_receipt_of(operation)[1].encode()) % _PRUNE_ONE_IN:
+        if zlib.crc32(_place_of_receipt(operation)[1].encode()) % _PRUNE_ONE_IN:
             return
         old = await self._items.find(_RECEIPTS, limit=_PRUNED, offset=_MOST_RECEIPTS)
         await self._items.write([Drop(item.namespace, item.key) for item in old])
 
-    async def _starting_with(self, prefix: str) -> dict[str, Item]:
+    async def _files_starting_with(self, prefix: str) -> dict[str, Item]:
         """Return the files whose path starts with a prefix, in the order of writes."""
         if prefix:
-            _segments_of(prefix.removesuffix("/"))
+            _segments_of_path(prefix.removesuffix("/"))
         directory = (*_FILES, *prefix.split("/")[:-1])
         if await self._items.count(directory) > _MOST_FILES:
             raise errors.LimitExceededError(
@@ -327,7 +327,7 @@ class VecallMemoryStore:
         return {path: paths[path] for path in paths if path.startswith(prefix)}
 
 
-def _segments_of(path: str) -> list[str]:
+def _segments_of_path(path: str) -> list[str]:
     segments = path.split("/")
     for segment in segments:
         if not _SEGMENT.fullmatch(segment) or ".." in segment or segment == ".":
@@ -338,17 +338,17 @@ def _segments_of(path: str) -> list[str]:
     return segments
 
 
-def _place_of(path: str) -> tuple[tuple[str, ...], str]:
-    *directory, name = _segments_of(path)
+def _item_place_of_path(path: str) -> tuple[tuple[str, ...], str]:
+    *directory, name = _segments_of_path(path)
     return (*_FILES, *directory), name
 
 
-def _receipt_of(operation: MemoryOperation) -> tuple[tuple[str, ...], str]:
+def _place_of_receipt(operation: MemoryOperation) -> tuple[tuple[str, ...], str]:
     id_ = operation.id.encode("utf-8", "surrogatepass")
     return _RECEIPTS, hashlib.sha256(id_).hexdigest()
 
 
-def _replayed_mutation(
+def _mutation_of_receipt(
     receipt: Item | None, operation: MemoryOperation
 ) -> MemoryMutation | None:
     if receipt is None:
@@ -363,12 +363,12 @@ def _replayed_mutation(
     )
 
 
-def _check_positive(number: int, name: str) -> None:
+def _check_positive_limit(number: int, name: str) -> None:
     if number <= 0:
         raise errors.InvalidArgumentError(f"{name}: must be positive")
 
 
-def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str] | None:
+def _checked_file_metadata(metadata: Mapping[str, str] | None) -> dict[str, str] | None:
     if not metadata:
         return None
     untyped: list[object] = [*metadata, *metadata.values()]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from vecall._core import Confidence
 from vecall.errors import ConfigError, InvalidMemoryError
-from vecall.scalars import short_repr
+from vecall.scalars import repr_of_changed_fields
 from vecall.types import MemoryEntry
 
 _SHIPPED = Path(__file__).with_name("calibrated.json")
@@ -135,7 +135,7 @@ class Calibration:
     full_weight: frozenset[str] = frozenset()
     messages: float = 0.0
 
-    __repr__ = short_repr
+    __repr__ = repr_of_changed_fields
 
     @staticmethod
     def shipped() -> Calibration:
@@ -144,8 +144,8 @@ class Calibration:
 
     def of_model(self, model_id: str) -> Weights:
         """Return the weights for searches with a model's vectors."""
-        known = self.models.get(model_id) or self.models.get(_own_name(model_id))
-        return known or self._or_shipped("other")
+        known = self.models.get(model_id) or self.models.get(_bare_model_name(model_id))
+        return known or self._weights_or_shipped("other")
 
     def counts_in_full(self, model_id: str) -> bool:
         """Return whether the vectors of a model count in full in the ranking."""
@@ -156,13 +156,13 @@ class Calibration:
 
     def of_matches(self) -> Weights:
         """Return the weights for texts matched without ranking."""
-        return self._or_shipped("matches")
+        return self._weights_or_shipped("matches")
 
     def of_cosine(self) -> Weights:
         """Return the weights for searches by the cosine alone."""
-        return self._or_shipped("cosine")
+        return self._weights_or_shipped("cosine")
 
-    def _or_shipped(self, name: str) -> Weights:
+    def _weights_or_shipped(self, name: str) -> Weights:
         found: Weights = getattr(self, name) or getattr(_shipped_calibration(), name)
         return found
 
@@ -193,7 +193,7 @@ class Calibration:
                 models,
                 **single,
                 full_weight=frozenset(map(str, full)),
-                messages=_finite_number(file.get("messages", 0.0)),
+                messages=_finite_weight(file.get("messages", 0.0)),
             )
         except ConfigError:  # which is a ValueError
             raise
@@ -276,7 +276,7 @@ def fit(
     return Weights(float(bias), tuple(float(weight) for weight in raw))
 
 
-def _own_name(model_id: str) -> str:
+def _bare_model_name(model_id: str) -> str:
     """Return a model's name without the package that runs it and without its owner."""
     name = model_id.partition(":")[2] or model_id
     return name.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
@@ -311,11 +311,11 @@ def _weights_from_names(named: Mapping[str, float]) -> Weights:
             f"`vecall eval jsonl FILE --calibrate OUT.json`"
         )
     return Weights(
-        _finite_number(bias), tuple(_finite_number(named[name]) for name in names)
+        _finite_weight(bias), tuple(_finite_weight(named[name]) for name in names)
     )
 
 
-def _finite_number(number: float) -> float:
+def _finite_weight(number: float) -> float:
     if not math.isfinite(number := float(number)):
         raise ValueError
     return number

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from vecall import _core
 from vecall.errors import ConfigError
-from vecall.scalars import exact, make_exact, short_repr
+from vecall.scalars import exact, make_fields_exact, repr_of_changed_fields
 from vecall.system import cached
 
 Reranker = Callable[[str, list[str]], Sequence[float] | Awaitable[Sequence[float]]]
@@ -104,13 +104,13 @@ class Ranking:
     depth: int = 50
     engine_ranking: _core.Ranking = field(init=False, repr=False, compare=False)
 
-    __repr__ = short_repr
+    __repr__ = repr_of_changed_fields
 
     def __post_init__(self) -> None:
         """Validate the options and derive `engine_ranking`."""
-        make_exact(self)
+        make_fields_exact(self)
         if self.authors is not None:
-            authors = checked_authors(self.authors, "ranking.authors")
+            authors = checked_favoured_authors(self.authors, "ranking.authors")
             object.__setattr__(self, "authors", authors)
         given: object = self.weights
         if not isinstance(given, Mapping):
@@ -166,20 +166,20 @@ class Ranking:
         )
 
 
-def checked_authors(given: object, option: str) -> tuple[str, ...]:
+def checked_favoured_authors(given: object, option: str) -> tuple[str, ...]:
     """Return the names of authors that an option gives, without repeats."""
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ConfigError(f"{option}: expected a sequence of authors' names")
     names = list(map(exact, given))
     if len(names) > _MOST_AUTHORS or not all(
-        isinstance(name, str) and _is_name(name) for name in names
+        isinstance(name, str) and _is_author_name(name) for name in names
     ):
         msg = f"{option}: expected at most {_MOST_AUTHORS} names of authors"
         raise ConfigError(msg)
     return tuple(dict.fromkeys(names))
 
 
-def _is_name(name: str) -> bool:
+def _is_author_name(name: str) -> bool:
     try:
         return bool(name.encode())
     except UnicodeEncodeError:  # a lone surrogate
@@ -218,7 +218,7 @@ _USE_WEIGHT = 1.4  # the log-odds that a memory gains by use, at most
 _HALF_USED = 4.0  # uses, for half of _USE_WEIGHT
 
 
-def weight_of(prior: float | None, uses: int | None, age: float) -> float:
+def importance_weight(prior: float | None, uses: int | None, age: float) -> float:
     """Return the importance of a memory, in [0, 1].
 
     The log-odds of the prior decrease with age by up to 0.7 (half of that after 90

@@ -52,7 +52,7 @@ class Asked:
 
     def __call__(self) -> float:
         """Return the probability, in (0, 1)."""
-        laws, signals = _shipped(), self.signals()
+        laws, signals = _shipped_relevance_weights(), self.signals()
         law = laws["words" if self.vector is None else "vectors"]
         own = laws["models"].get(self.model_id)
         if self.vector is not None and own is not None:
@@ -61,25 +61,25 @@ class Asked:
         odds: float = law["bias"] + sum(map(float.__mul__, law["weights"], signals))
         return 1.0 / (1.0 + math.exp(-min(max(odds, -40.0), 40.0)))
 
-    def is_irrelevant(self) -> bool:
+    def is_surely_irrelevant(self) -> bool:
         """Return whether all is surely irrelevant: no word, and no near meaning."""
         # Only a model with weights of its own can say so, and never of mere keywords.
         if self.coverage > 0.0 or self.vector is None:
             return False
-        if self.model_id not in _shipped()["models"]:
+        if self.model_id not in _shipped_relevance_weights()["models"]:
             return False
         nothing, _, keywords = asking(self.query)
         return (nothing or not keywords) and self() < IRRELEVANT
 
 
 @cache
-def _shipped() -> dict[str, Any]:
+def _shipped_relevance_weights() -> dict[str, Any]:
     laws: dict[str, Any] = json.loads(SHIPPED.read_text(encoding="utf-8"))
     for model in laws["models"].values():
         model["direction"] = np.array(model["direction"], np.float32)
     return laws
 
 
-def most_relevant(asked: tuple[Callable[[], float], ...]) -> float:
+def highest_relevance(asked: tuple[Callable[[], float], ...]) -> float:
     """Return the highest relevance of several searches for one query."""
     return max(each() for each in asked)

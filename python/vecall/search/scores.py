@@ -18,8 +18,8 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.embedders.base import is_async
 from vecall.lexical import content_words
 from vecall.ranking.calibration import Calibration
-from vecall.ranking.options import DAY, Ranking, weight_of
-from vecall.ranking.relevance import most_relevant
+from vecall.ranking.options import DAY, Ranking, importance_weight
+from vecall.ranking.relevance import highest_relevance
 from vecall.store import Row
 from vecall.types import MemoryEntry, SearchMemoryResponse
 
@@ -85,10 +85,10 @@ class Hit:
 
 
 @lru_cache(4_096)  # few distinct ages in days and use counts occur
-def weight_after(prior: float | None, uses: int | None, days: float) -> float:
-    """Return the importance of a memory after whole days, as `weight_of` does."""
+def importance_after_days(prior: float | None, uses: int | None, days: float) -> float:
+    """Return the `importance_weight` of a memory after whole days."""
     # Age counts from the middle of the day, so rounding does not change the day.
-    return weight_of(prior, uses, (days + 0.5) * DAY)
+    return importance_weight(prior, uses, (days + 0.5) * DAY)
 
 
 class Scoring:
@@ -162,12 +162,12 @@ class Scoring:
         confidence, importance = scores
         return replace(
             memory,
-            confidence=None if confidence is None else _checked_share(confidence),
-            importance=_checked_share(importance),
+            confidence=None if confidence is None else _reranker_share(confidence),
+            importance=_reranker_share(importance),
         )
 
 
-def _checked_share(value: Any) -> float:
+def _reranker_share(value: Any) -> float:
     is_number = isinstance(value, float | int | np.floating)
     if not is_number or isinstance(value, bool) or not 0.0 <= value <= 1.0:
         msg = "scorer: confidence and importance must be numbers within [0, 1]"
@@ -178,7 +178,7 @@ def _checked_share(value: Any) -> float:
 # Calls the functions of a `Ranking`: query rewriters and rerankers.
 
 
-async def call_of_ranking(
+async def call_ranking_function(
     thread: PluginExecutor,
     name: str,
     failed: type[errors.VecallError],
@@ -213,10 +213,10 @@ def fuse_by_rank(found: Sequence[tuple[Hit, Row]]) -> None:
             scores[hit.rid] += 1.0 / (_RRF + rank)
     for hit, _ in found:
         hit.score = scores[hit.rid]
-        _note_part(hit, "rrf", hit.score)
+        _note_score_part(hit, "rrf", hit.score)
 
 
-def lower_outside(
+def lower_outside_period(
     found: Sequence[tuple[Hit, Row]], period: Period, factor: float
 ) -> None:
     """Lower the scores of rows outside of a period, as the engine does."""
@@ -226,7 +226,7 @@ def lower_outside(
         if not start <= row.time < end:
             lowered = math.sqrt(factor) if row.ts is None else factor
             hit.score *= lowered
-            _note_part(hit, "outside", lowered)
+            _note_score_part(hit, "outside", lowered)
 
 
 def decay(hits: list[Hit], rows: Sequence[Row], half_life: float, now: float) -> None:
@@ -234,7 +234,7 @@ def decay(hits: list[Hit], rows: Sequence[Row], half_life: float, now: float) ->
     for hit, row in zip(hits, rows, strict=True):
         factor = 0.5 ** (max(now - row.time, 0.0) / half_life)
         hit.score *= factor
-        _note_part(hit, "decay", factor)
+        _note_score_part(hit, "decay", factor)
 
 
 def apply_reranker(hits: list[Hit], numbers: object) -> None:
@@ -248,10 +248,10 @@ def apply_reranker(hits: list[Hit], numbers: object) -> None:
         raise errors.RerankerError(msg)
     for hit, score in zip(hits, scores, strict=True):
         hit.score = score
-        _note_part(hit, "reranker", score)
+        _note_score_part(hit, "reranker", score)
 
 
-def choose(
+def choose_top_hits(
     ordered: Sequence[tuple[Hit, Row]], ranking: Ranking, top_k: int
 ) -> list[tuple[Hit, Row]]:
     """Return the first top_k hits after collapsing duplicates, or diversified."""
@@ -297,7 +297,7 @@ def _diversified_hits(
         ]
         at = worth.index(max(worth))
         hit, row = left.pop(at)
-        _note_part(hit, "marginal_relevance", worth[at])
+        _note_score_part(hit, "marginal_relevance", worth[at])
         chosen.append((hit, row))
         for other, _ in left:
             alike = _word_overlap(words[hit.rid], words[other.rid])
@@ -311,7 +311,7 @@ def _word_overlap(a: frozenset[int], b: frozenset[int]) -> float:
     return len(a & b) / either if either else 0.0
 
 
-def _note_part(hit: Hit, name: str, value: float) -> None:
+def _note_score_part(hit: Hit, name: str, value: float) -> None:
     if hit.ranked_by is None:
         hit.ranked_by = {}
     hit.ranked_by[name] = value
@@ -320,7 +320,7 @@ def _note_part(hit: Hit, name: str, value: float) -> None:
 # Merges the results of several scopes.
 
 
-def merge_scopes(
+def merge_scope_responses(
     answers: Mapping[str, SearchMemoryResponse], top_k: int
 ) -> SearchMemoryResponse:
     """Return the best memories of the responses by scope, the user's own first.
@@ -339,5 +339,5 @@ def merge_scopes(
     return SearchMemoryResponse(
         [memory for *_, memory in ranked[:top_k]],
         period,
-        partial(most_relevant, asked) if asked else None,
+        partial(highest_relevance, asked) if asked else None,
     )

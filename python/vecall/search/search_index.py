@@ -23,12 +23,12 @@ from vecall.index.snapshots import SnapshotCache
 from vecall.search.scores import Scoring
 from vecall.search.searcher import Searcher
 from vecall.store import EmbeddingModel, Storage, passing_metadata
-from vecall.types import Filter, several
+from vecall.types import Filter, as_names
 
 _TEXT_SHARE = 2  # texts may take one part in so many of the budget
 
 
-def _seed_of(identity: bytes) -> int:
+def _rotation_seed(identity: bytes) -> int:
     """The seed of the vector rotation, from the file's identity, which is secret."""
     return int.from_bytes(
         blake2b(identity, digest_size=8, person=b"rotation").digest(), "big"
@@ -94,7 +94,7 @@ class SearchIndex:
         self.embedding = embedding
         self.scoring = scoring
         self.engine = Engine(
-            0 if model is None else model.dim, seed=_seed_of(storage.identity)
+            0 if model is None else model.dim, seed=_rotation_seed(storage.identity)
         )
         self.cache = RowCache(budget // _TEXT_SHARE)
         number = None if model is None else model.id
@@ -201,7 +201,7 @@ class SearchIndex:
 # callers see. A database may cut texts at a NUL, or convert large integers to floats.
 
 
-def needs_rows(wanted_labels: Filter) -> bool:
+def needs_passing_rows(wanted_labels: Filter) -> bool:
     """Whether a filter has more than the engine supports: one author and one kind."""
     return (
         wanted_labels.metadata is not None
@@ -210,12 +210,12 @@ def needs_rows(wanted_labels: Filter) -> bool:
         or wanted_labels.not_kind is not None
         or wanted_labels.session_prefix is not None
         or wanted_labels.kind_prefix is not None
-        or len(several(wanted_labels.author)) > 1
-        or len(several(wanted_labels.kind)) > 1
+        or len(as_names(wanted_labels.author)) > 1
+        or len(as_names(wanted_labels.kind)) > 1
     )
 
 
-def passing_rows(
+def find_passing_rows(
     storage: Storage, key: tuple[str, str], conditions: Filter
 ) -> NDArray[np.int64]:
     """Return the numbers of the live rows whose labels and metadata pass a filter."""
@@ -239,7 +239,7 @@ def passing_rows(
     return passing(rows_in_memory)
 
 
-def left_out_rows(
+def find_left_out_rows(
     storage: Storage, key: tuple[str, str], ids: Sequence[str]
 ) -> NDArray[np.int64]:
     """Return the numbers of the rows that a search leaves out by their ids."""

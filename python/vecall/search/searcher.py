@@ -29,7 +29,7 @@ from vecall.index.embedding import EmbeddingQueue
 from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import Key, RowCache, name_key
 from vecall.lexical import DATED, QUESTION, query_terms
-from vecall.lexical.features import message_of
+from vecall.lexical.features import query_message
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import (
@@ -41,26 +41,26 @@ from vecall.ranking.options import (
     OF_STATEMENTS,
     Ranking,
     Rewriter,
-    checked_authors,
+    checked_favoured_authors,
 )
 from vecall.ranking.relevance import Asked
-from vecall.scalars import make_exact, short_repr
+from vecall.scalars import make_fields_exact, repr_of_changed_fields
 from vecall.search import scores as _reorder
 from vecall.search.scores import (
     Hit,
     QueryStats,
     Scorer,
     Scoring,
-    call_of_ranking,
-    weight_after,
+    call_ranking_function,
+    importance_after_days,
 )
-from vecall.store import Draft, EmbeddingModel, Row, Version, stored_object
+from vecall.store import Draft, EmbeddingModel, Row, Version, parse_stored_object
 from vecall.types import (
     Filter,
     MemoryEntry,
     SearchMemoryResponse,
+    as_names,
     check_share,
-    several,
 )
 from vecall.validation import check_min_similarity, check_time_zone
 
@@ -108,11 +108,11 @@ class SearchOptions:
     scorer: Scorer | None = None
     time_zone: str | tzinfo | None = None
 
-    __repr__ = short_repr
+    __repr__ = repr_of_changed_fields
 
     def __post_init__(self) -> None:
         """Validate all values, and load the calibration if it is a path."""
-        make_exact(self)
+        make_fields_exact(self)
         if self.min_similarity is not None:
             try:
                 floor = check_min_similarity(self.min_similarity)
@@ -132,7 +132,7 @@ class SearchOptions:
                     'search.authors: the ranking favours none; its weights "favoured" '
                     'and "reply" are 1'
                 )
-            authors = checked_authors(self.authors, "search.authors")
+            authors = checked_favoured_authors(self.authors, "search.authors")
             object.__setattr__(self, "authors", authors)
         if isinstance(self.calibration, str | Path):
             loaded = Calibration.load(self.calibration)
@@ -161,7 +161,7 @@ def favoured_authors(options: SearchOptions) -> Sequence[str]:
     return DEFAULT_AUTHORS if own is None else own
 
 
-def scoring_of(options: SearchOptions, embedder: Embedder | None) -> Scoring:
+def make_scoring(options: SearchOptions, embedder: Embedder | None) -> Scoring:
     """Return the scoring for an embedder; None is searches by words only."""
     calibration = cast("Calibration | None", options.calibration)
     model_id = None if embedder is None else embedder.model_id
@@ -215,16 +215,16 @@ def checked_vector(given: object, model: EmbeddingModel, name: str) -> Vectors:
 
 _ENTRIES = EntryMaker(
     MemoryEntry,
-    stored_object,
+    parse_stored_object,
     to_seconds,
-    weight_after,
+    importance_after_days,
     check_share,
     DAY,
     DEFAULT_PRIOR,
 )
 
 
-def entry_from_row(
+def entry_of_row(
     row: Row,
     now: float | None = None,
     score: float | None = None,
@@ -242,7 +242,7 @@ def entry_from_row(
     return entry
 
 
-def entry_from_draft(draft: Draft) -> MemoryEntry:
+def entry_of_draft(draft: Draft) -> MemoryEntry:
     """Return a draft as an entry."""
     return MemoryEntry(
         draft.text if draft.content is None else json.loads(draft.content),
@@ -330,9 +330,9 @@ class Searcher:
         self._rewriting.close()
         self._slow.close()
 
-    async def rewritten(self, rewriter: Rewriter, query: str) -> str:
+    async def rewrite_query(self, rewriter: Rewriter, query: str) -> str:
         """Return the rewriter's replacement for a query."""
-        text: object = await call_of_ranking(
+        text: object = await call_ranking_function(
             self._rewriting, "ranking.rewriter", errors.RewriterError, rewriter, query
         )
         if not isinstance(text, str):
@@ -394,7 +394,7 @@ class Searcher:
         # Here the newer memory wins, then the smaller id, so the result does not depend
         # on the order of storing.
         if len(set(map(_SCORE, hits))) < len(hits):
-            pairs.sort(key=_score_order)
+            pairs.sort(key=_score_sort_key)
         if is_plain:
             pairs = pairs[: request.top_k]
         rate, respond = self._scoring.rate, self._response_of_pairs
@@ -437,11 +437,11 @@ class Searcher:
         if ranking.fusion == "rrf":
             _reorder.fuse_by_rank(found)
             if answer.period is not None and answer.inside:
-                _reorder.lower_outside(found, answer.period, ranking.outside)
+                _reorder.lower_outside_period(found, answer.period, ranking.outside)
         if ranking.half_life is not None:
             _reorder.decay(hits, rows, cast("float", ranking.half_life), now)
         if ranking.reranker is not None and found:
-            numbers = await call_of_ranking(
+            numbers = await call_ranking_function(
                 self._slow,
                 "ranking.reranker",
                 errors.RerankerError,
@@ -454,9 +454,9 @@ class Searcher:
         if floor and not self._scoring.is_custom:
             # Before the cut: what is below the floor takes no place in the result.
             found = [(hit, row) for hit, row in found if hit.confidence >= floor]
-        found.sort(key=_score_order)
+        found.sort(key=_score_sort_key)
         if ranking.compares_texts:
-            work = partial(_reorder.choose, found, ranking, request.top_k)
+            work = partial(_reorder.choose_top_hits, found, ranking, request.top_k)
             found = await Join(self._slow.run(work, concurrent=False))
         return found[: request.top_k]
 
@@ -511,7 +511,7 @@ class Searcher:
         if not ranking.is_plain:
             top_k = max(top_k, ranking.depth)
         by_words = ranking.fusion != "vectors"
-        kind, weights = message_of(request.query), ranking
+        kind, weights = query_message(request.query), ranking
         if kind == "message" and not ranking.weights:
             weights = OF_MESSAGES
         elif kind and not ranking.weights and vector is not None:
@@ -556,7 +556,7 @@ class Searcher:
         part = entry.part
         for rid in rids:
             if rid >> 32 != part:  # a row number begins with its partition's number
-                partitions.distrust(entry)
+                partitions.distrust_partition(entry)
                 return None
         coverage, vector_weight, mean, deviation, rows, inside, best = summary
         has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
@@ -625,7 +625,7 @@ class Searcher:
                 vector if answer.has_vector else None,
                 scoring.model_id,
             )
-            if request.drops and answer.has_vector and asked.is_irrelevant():
+            if request.drops and answer.has_vector and asked.is_surely_irrelevant():
                 memories = []
         if floor:
             # A floor of 0 lets a memory pass for which the scorer knows none.
@@ -661,7 +661,7 @@ def _needs_query_vector(embedding: EmbeddingQueue, request: SearchRequest) -> bo
 _SCORE = attrgetter("score")
 
 
-def _score_order(pair: tuple[Hit, Row]) -> tuple[float, float, str]:
+def _score_sort_key(pair: tuple[Hit, Row]) -> tuple[float, float, str]:
     hit, row = pair
     time = row.created_at if row.ts is None else row.ts  # Row.time, without its call
     return -hit.score, -time, row.id
@@ -691,7 +691,7 @@ def _engine_options(request: SearchRequest) -> dict[str, Any]:
         if conditions.session_id is not None:
             options["session"] = name_key(conditions.session_id)
         if conditions.not_session_id is not None:
-            names = several(conditions.not_session_id)
+            names = as_names(conditions.not_session_id)
             options["without_sessions"] = list(map(name_key, names))
         for name in ("author", "kind"):
             if isinstance(value := getattr(conditions, name), str):

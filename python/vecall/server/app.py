@@ -24,7 +24,7 @@ from vecall.server import requests
 from vecall.server.handlers import run_operation
 from vecall.server.limits import Turns
 from vecall.server.operations import all_operations
-from vecall.server.responses import HttpError, answer_to, as_response, internal_error
+from vecall.server.responses import HttpError, as_response, error_answer, internal_error
 from vecall.server.routing import (
     Operation,
     RequestContext,
@@ -126,9 +126,9 @@ class _Application:
         size = request.declared_size if request.has_body else 0
         await self._turns.turn(sender, size)
         if token is not None:
-            kind = "write" if requests.changes(operation.access) else "read"
+            kind = "write" if requests.is_write(operation.access) else "read"
             gate.check_rate(token.id, kind)
-            requests.authorize(token, operation.access, names)
+            requests.authorize_access(token, operation.access, names)
         query = requests.read_query(
             request, self._validator, operation.query, operation.needs
         )
@@ -181,7 +181,7 @@ class _Application:
         }[operation.body_limit]
         body = await self._gate.read_bytes(request, token.id, max_bytes, held)
         schema = requests.ref(operation.body)
-        return await self._gate.parsed(body, token.id, schema, self._validator)
+        return await self._gate.parse_body(body, token.id, schema, self._validator)
 
     async def _answer_in_time(
         self, operation: Operation, call: RequestContext, request: requests.HttpRequest
@@ -195,7 +195,7 @@ class _Application:
         left = False
         if not done:
             is_read = operation.body is not None or not request.has_body
-            if is_read and not requests.changes(operation.access):
+            if is_read and not requests.is_write(operation.access):
                 left = await _wait_for_client(work, request.receive, seconds - quick)
             else:
                 await asyncio.wait([work], timeout=seconds - quick)
@@ -237,7 +237,7 @@ class _Exchange:
         await response(self.request.scope, self.request.receive, send)
 
     def _expected_error(self, error: Exception) -> HttpError:
-        expected = answer_to(error)
+        expected = error_answer(error)
         if expected is None or expected.status >= 500:
             cause = error.__cause__ or error
             frames = extract_tb(cause.__traceback__)

@@ -27,7 +27,7 @@ from vecall.filters.rights import Claims
 from vecall.ingest.drafts import session_id_of
 from vecall.prompts.render import estimate_tokens
 from vecall.server.limits import BUCKETS_S, Durations, Pauses
-from vecall.server.requests import changes
+from vecall.server.requests import is_write
 from vecall.server.responses import (
     FileStream,
     HttpError,
@@ -36,10 +36,10 @@ from vecall.server.responses import (
     raw_json,
 )
 from vecall.server.routing import RequestContext
-from vecall.server.tokens import Token, to_json
+from vecall.server.tokens import Token, token_to_json
 from vecall.tools import PreloadMemory
 from vecall.tools.output import key_of
-from vecall.tools.preload import floor_of, worth_telling
+from vecall.tools.preload import confidence_floor_of, memories_worth_telling
 from vecall.types import (
     UNSET,
     AddedIds,
@@ -53,7 +53,7 @@ from vecall.types import (
 from vecall.validation import check_name
 
 
-def stamped(token: Token, body: dict[str, Any]) -> dict[str, Any]:
+def stamp_items(token: Token, body: dict[str, Any]) -> dict[str, Any]:
     """Return the items of a body with the trust, source and author of the token.
 
     Raises:
@@ -72,7 +72,7 @@ def stamped(token: Token, body: dict[str, Any]) -> dict[str, Any]:
 def _stamped_item(claims: Claims, item: Any) -> Any:
     if isinstance(item, InvalidArgumentError):
         return item  # an item that is left out
-    return claims.stamped({"content": item} if isinstance(item, str) else item)
+    return claims.stamp_memory({"content": item} if isinstance(item, str) else item)
 
 
 # Returns memories as JSON, in responses of limited size.
@@ -114,7 +114,7 @@ async def run_operation(call: RequestContext) -> Response:
     assert operation.answer in _WRITERS, "the result has another form"
     write = _WRITERS[operation.answer]
     limit = call.arguments.get(_LIMITS.get(operation.answer or "", ""), 1)
-    async with _request_place(call, is_large=_is_long(call)):
+    async with _place_of_request(call, is_large=_is_long_request(call)):
         if limit <= MANY and operation.answer != "History":
             return await write(call, await call.ask())
         async with call.state.large.place(call.by.id):
@@ -191,7 +191,7 @@ def writer_of_summaries(name: str) -> _Writer:
     return write
 
 
-def _writer_of(*names: str, is_whole: bool = False) -> _Writer:
+def _make_response_writer(*names: str, is_whole: bool = False) -> _Writer:
     """Return a writer of a value under a name, or else of the fields of a record.
 
     A record that is not whole is written without the fields that are None.
@@ -249,14 +249,14 @@ _WRITERS: dict[str | None, _Writer] = {
     "Users": writer_of_summaries("users"),
     "Sessions": writer_of_summaries("sessions"),
     "History": write_revisions,
-    "Consolidation": _writer_of(is_whole=True),
-    **dict.fromkeys(("Proposal", "Explanation", "Figures"), _writer_of()),
-    "Conflicts": _writer_of("conflicts"),
-    "Ids": _writer_of("ids"),
-    "Counted": _writer_of("count"),
-    "Touched": _writer_of("touched"),
-    "Marked": _writer_of("marked"),
-    "Deleted": _writer_of("deleted"),
+    "Consolidation": _make_response_writer(is_whole=True),
+    **dict.fromkeys(("Proposal", "Explanation", "Figures"), _make_response_writer()),
+    "Conflicts": _make_response_writer("conflicts"),
+    "Ids": _make_response_writer("ids"),
+    "Counted": _make_response_writer("count"),
+    "Touched": _make_response_writer("touched"),
+    "Marked": _make_response_writer("marked"),
+    "Deleted": _make_response_writer("deleted"),
 }
 _LIMITS = {
     "Found": "top_k",
@@ -320,14 +320,14 @@ async def preload_memories(call: RequestContext) -> Response:
     app, user = call.names["app"], call.names["user"]
     tool = PreloadMemory(memory, app, user, **options)
     most = min(max(2 * options.get("max_entries", 0), MANY), memory.limits.max_top_k)
-    async with _request_place(call, is_large=_is_long(call)):
+    async with _place_of_request(call, is_large=_is_long_request(call)):
         found = await memory.search_memory(
             **call.whose, query=query, top_k=most, min_confidence=0.0
         )
         block = await tool.block(query, turn=app)
     given = tool.turns.already_recalled((app, user), app)
-    least, entries = floor_of(memory, floor), found.memories
-    sure = set(map(key_of, worth_telling(memory, query, found, floor)))
+    least, entries = confidence_floor_of(memory, floor), found.memories
+    sure = set(map(key_of, memories_worth_telling(memory, query, found, floor)))
 
     def fate(entry: MemoryEntry) -> str:
         if key_of(entry) in given:
@@ -356,21 +356,21 @@ async def ingest_session(call: RequestContext) -> Response:
     """Store the turns of a session that the session loader returns."""
     memory = call.memory
     wanted = call.body.get("sessionId", call.body.get("session_id"))
-    async with _turn_to_write(call):
+    async with _place_of_write(call):
         session = await _load_session(call, "sessionId", wanted)
         return _added_ids_response(await memory.add_session_to_memory(session), 200)
 
 
 async def observe_session(call: RequestContext) -> Response:
     """Buffer new turns until the trigger fires."""
-    async with _turn_to_write(call):
+    async with _place_of_write(call):
         ids = await call.memory.observe_session(await _session_to_write(call))
     return json_response({"ids": ids})
 
 
 async def end_session(call: RequestContext) -> Response:
     """Make memories of the buffered turns of a session."""
-    async with _turn_to_write(call):
+    async with _place_of_write(call):
         if call.body.keys() & _TURNS or call.state.load_session is not None:
             ids = await call.memory.end_session(await _session_to_write(call))
         else:
@@ -383,7 +383,7 @@ async def _session_to_write(call: RequestContext) -> object:
     """Return a session with the turns in the body, or else the loader's session."""
     id_ = call.names["session"]
     if call.body.keys() & _TURNS:
-        return {**call.whose, "id": id_, **stamped(call.by, call.body)}
+        return {**call.whose, "id": id_, **stamp_items(call.by, call.body)}
     return await _load_session(call, "session", id_)
 
 
@@ -407,26 +407,26 @@ async def _load_session(call: RequestContext, field: str, session_id: object) ->
 
 async def store(call: RequestContext) -> Response:
     """Store memories or turns."""
-    items = stamped(call.by, call.body)
-    async with _turn_to_write(call):
+    items = stamp_items(call.by, call.body)
+    async with _place_of_write(call):
         return _added_ids_response(await call.ask(**items), 201)
 
 
-def _turn_to_write(call: RequestContext) -> AbstractAsyncContextManager[None]:
+def _place_of_write(call: RequestContext) -> AbstractAsyncContextManager[None]:
     """Return the place of a write: one of many items at a time for each user."""
     given = [len(call.body[name]) for name in _ITEMS if name in call.body]
-    return _request_place(call, is_large=not given or max(given) > MANY)
+    return _place_of_request(call, is_large=not given or max(given) > MANY)
 
 
-def _is_long(call: RequestContext) -> bool:
+def _is_long_request(call: RequestContext) -> bool:
     """Whether it reads a long query or all of a user, or changes by a filter."""
     body, access = call.body, call.operation.access
     if len(body.get("query", "")) > _LONG_QUERY or call.operation.answer in _OF_ALL:
         return True
-    return "filter" in body and ("metadata" in body["filter"] or changes(access))
+    return "filter" in body and ("metadata" in body["filter"] or is_write(access))
 
 
-def _request_place(
+def _place_of_request(
     call: RequestContext, *, is_large: bool
 ) -> AbstractAsyncContextManager[None]:
     """Return the place of a request: one large one at a time for each user."""
@@ -447,7 +447,7 @@ def _added_ids_response(ids: AddedIds, status: int) -> Response:
 
 async def update_memory(call: RequestContext) -> Response:
     """Correct one memory; its former text stays in its history."""
-    call.by.claims.check_names(call.body)
+    call.by.claims.check_claimed_names(call.body)
     return await write_memory(call, await call.ask(max_trust=call.by.ceiling))
 
 
@@ -489,7 +489,7 @@ async def report_alive(_: RequestContext) -> Response:
 
 async def report_ready(call: RequestContext) -> Response:
     """Return that the storage answers and the server is not about to end."""
-    if await call.state.readiness.is_ready():
+    if await call.state.readiness.is_storage_ready():
         return json_response({"status": "ok"})
     msg = "The server is about to end, or its storage does not answer."
     raise HttpError("not_ready", msg)
@@ -497,7 +497,7 @@ async def report_ready(call: RequestContext) -> Response:
 
 async def openapi_document(call: RequestContext) -> Response:
     """Return this document."""
-    return raw_json(call.state.document_at(call.mounted_at))
+    return raw_json(call.state.openapi_document_at(call.mounted_at))
 
 
 _BUILD = ",".join(
@@ -511,7 +511,7 @@ _BUILD = ",".join(
 _BOUNDS = (*BUCKETS_S, "+Inf")
 
 
-def as_text(
+def metrics_as_text(
     stats: Mapping[str, Any],
     answered: Mapping[tuple[str, int], int],
     durations: Durations,
@@ -555,7 +555,7 @@ async def metrics(call: RequestContext) -> Response:
     pauses.begin()
     state = call.state
     stats = await call.memory.admin.stats()
-    text = as_text(stats, state.answered, state.durations, pauses)
+    text = metrics_as_text(stats, state.answered, state.durations, pauses)
     return Response(text, media_type="text/plain; version=0.0.4")
 
 
@@ -592,10 +592,10 @@ async def list_apps(call: RequestContext) -> Response:
         return await run_operation(call)
     assert app is not None, "the token is for one app"
     found: list[AppSummary] = []
-    if _is_on_page(app, call.arguments) and token.user is None:
+    if _is_name_on_page(app, call.arguments) and token.user is None:
         apps = await call.ask(prefix=app, after=None, limit=1)
         found = [each for each in apps if each.app_name == app]
-    elif _is_on_page(app, call.arguments):
+    elif _is_name_on_page(app, call.arguments):
         for user in await _own_user(memory, token, app):
             figures = {name: getattr(user, name) for name in _SUMMED}
             found = [AppSummary(app, users=1, **figures)]
@@ -607,7 +607,7 @@ async def list_users(call: RequestContext) -> Response:
     user = call.by.user
     if user is None:
         return await run_operation(call)
-    is_listed = _is_on_page(user, call.arguments)
+    is_listed = _is_name_on_page(user, call.arguments)
     own = await _own_user(call.memory, call.by, call.names["app"]) if is_listed else []
     return await writer_of_summaries("users")(call, Page(own))
 
@@ -619,13 +619,13 @@ async def _own_user(memory: Any, by: Token, app: str) -> list[UserSummary]:
     return [each for each in users if each.user_id == name]
 
 
-def _is_on_page(name: str, given: Mapping[str, Any]) -> bool:
+def _is_name_on_page(name: str, given: Mapping[str, Any]) -> bool:
     """Whether a list with a prefix, after a name, may have this one."""
     return name.startswith(given.get("prefix", "")) and name > given.get("after", "")
 
 
 async def show_token(call: RequestContext) -> Response:
     """Return what the token permits."""
-    fields = to_json(call.by)
+    fields = token_to_json(call.by)
     del fields["sha256"]
     return json_response(fields)

@@ -43,7 +43,7 @@ class RateLimiter:
         self._buckets[token, kind] = left - 1, now
         return 0.0
 
-    def spend(self, token: str, kind: str, amount: int) -> None:
+    def spend_rate(self, token: str, kind: str, amount: int) -> None:
         """Take an amount from a bucket, even more than it holds."""
         left, now = self._left(token, kind)
         self._buckets[token, kind] = left - amount, now
@@ -79,23 +79,23 @@ class Places:
     async def take(self, token: str, size: int) -> None:
         """Wait for places, as `place` does."""
         if self._waiting or not self._take(token, size):
-            await self._wait_for(token, size)
+            await self._wait_for_places(token, size)
 
-    async def _wait_for(self, token: str, size: int) -> None:
+    async def _wait_for_places(self, token: str, size: int) -> None:
         granted = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(token, deque()).append((size, granted))
-        self._grant()
+        self._grant_places()
         try:
             if not granted.done():
                 await asyncio.wait([granted], timeout=self._seconds)
         except BaseException:
             if granted.done():
-                self.give_back(token, size)
+                self.give_back_places(token, size)
             raise
         finally:
             if not granted.done():
                 granted.cancel()
-                self._grant()  # the requests that it blocked
+                self._grant_places()  # the requests that it blocked
         if granted.cancelled():
             raise HttpError("busy", "Too much is under way; come again.")
 
@@ -107,7 +107,7 @@ class Places:
         self._taken[token] += size
         return True
 
-    def give_back(self, token: str, size: int) -> None:
+    def give_back_places(self, token: str, size: int) -> None:
         """End what `take` began."""
         self._free += size
         self._taken[token] -= size
@@ -115,14 +115,14 @@ class Places:
             del self._taken[token]
             if token not in self._waiting:
                 del self._last_turns[token]
-        self._grant()
+        self._grant_places()
 
-    def _grant(self) -> None:
+    def _grant_places(self) -> None:
         """Grant places, first to the token with the least recent turn."""
-        while self._grant_one():
+        while self._grant_one_place():
             pass
 
-    def _grant_one(self) -> bool:
+    def _grant_one_place(self) -> bool:
         for token in sorted(
             self._waiting, key=lambda each: self._last_turns.get(each, -1)
         ):
@@ -155,7 +155,7 @@ class _Held(AbstractAsyncContextManager[None]):
         await self._places.take(self._token, self._size)
 
     async def __aexit__(self, *_: object) -> None:
-        self._places.give_back(self._token, self._size)
+        self._places.give_back_places(self._token, self._size)
 
 
 _REQUESTS_PER_ROUND = 4  # small requests of one token in a round
@@ -322,7 +322,7 @@ class Readiness:
         self._asked: asyncio.Task[bool] | None = None
         self._until = -math.inf
 
-    async def is_ready(self) -> bool:
+    async def is_storage_ready(self) -> bool:
         """Ask, or return what was found in the last second."""
         if self._memory is None or not self._accepting():
             return self._accepting()

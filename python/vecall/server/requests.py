@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from vecall.concurrency.join import within
 from vecall.errors import InvalidArgumentError
-from vecall.ingest.parts import speaker_of, unwrapped
+from vecall.ingest.parts import speaker_of_event, unwrap_langchain_message
 from vecall.limits import HttpLimits
 from vecall.scalars import is_field_name
 from vecall.server.limits import Places, RateLimiter
@@ -69,7 +69,7 @@ def _is_loopback(host: str, scope: Scope) -> bool:
     return local is not None and int(local[1] or default or 0) == bound
 
 
-def authorize(token: Token, access: str, names: dict[str, str]) -> None:
+def authorize_access(token: Token, access: str, names: dict[str, str]) -> None:
     """Refuse with 403 an access, as in `Operation`, that a token does not permit."""
     if access == "any":
         allowed = True
@@ -79,7 +79,7 @@ def authorize(token: Token, access: str, names: dict[str, str]) -> None:
         allowed = token.admin
     else:
         allowed = token.opens(names["app"], names["user"])
-    if changes(access) and token.read_only:
+    if is_write(access) and token.read_only:
         raise HttpError("read_only", "The token may only read.")
     if not allowed:
         raise HttpError("forbidden", "The token is not for this.")
@@ -87,7 +87,7 @@ def authorize(token: Token, access: str, names: dict[str, str]) -> None:
         raise HttpError("review", "This needs a token with the right to review.")
 
 
-def changes(access: str) -> bool:
+def is_write(access: str) -> bool:
     """Whether an access includes writes."""
     return access.endswith("write") or access == "review"
 
@@ -103,7 +103,7 @@ def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def closed(properties: dict[str, Schema], *required: str) -> Schema:
+def closed_schema(properties: dict[str, Schema], *required: str) -> Schema:
     """Return the schema of an object without further fields."""
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": list(required)} if required else schema
@@ -112,15 +112,15 @@ def closed(properties: dict[str, Schema], *required: str) -> Schema:
 _PREFIX = "#/components/schemas/"
 
 
-def _is_number(value: object) -> bool:
+def _is_json_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
-    "number": _is_number,
-    "integer": lambda value: _is_number(value) and value == value // 1,
+    "number": _is_json_number,
+    "integer": lambda value: _is_json_number(value) and value == value // 1,
     "array": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
@@ -157,7 +157,7 @@ class Validator:
         its error, which leaves out that item alone. One that nobody said stays as it
         is: the service leaves it out by its role, whatever fields it has.
         """
-        schema = self._resolved(schema)
+        schema = self._resolve_schema_ref(schema)
         if "anyOf" in schema:
             self._check_any_of(value, schema["anyOf"], where)
             return
@@ -191,15 +191,15 @@ class Validator:
             self._check_fields(value, schema, where)
 
     def _checked_turn(self, item: object, schema: Schema, where: str) -> object:
-        turn = unwrapped(item)
+        turn = unwrap_langchain_message(item)
         try:
             self.check(turn, schema, where)
         except HttpError as error:
-            if speaker_of(turn).program is None:
+            if speaker_of_event(turn).program is None:
                 return InvalidArgumentError(error.message)
         return turn
 
-    def _resolved(self, schema: Schema) -> Schema:
+    def _resolve_schema_ref(self, schema: Schema) -> Schema:
         if "$ref" in schema:
             return self._shared[schema["$ref"].removeprefix(_PREFIX)]
         return schema
@@ -208,7 +208,7 @@ class Validator:
         """Check a value against the schemas of its type, or else against all."""
         fitting = [
             schema
-            for schema in map(self._resolved, schemas)
+            for schema in map(self._resolve_schema_ref, schemas)
             if "type" not in schema or _TYPES[schema["type"]](value)
         ]
         schemas = fitting or schemas
@@ -359,7 +359,7 @@ class Gate:
             raise HttpError("unsupported_media_type", msg)
         size = request.declared_size
         if size is not None and size <= _INLINE_PARSE_LIMIT:
-            return await self._read_in_time(request, token, max_bytes)
+            return await self._read_body_in_time(request, token, max_bytes)
         async with self._reading.place(token):
             wait = self.rates.wait(token, "bytes")
             if wait and wait <= self.limits.request_seconds:
@@ -369,9 +369,9 @@ class Gate:
             if size is None or size <= max_bytes:
                 place = self._bytes.place(token, size or max_bytes)
                 await held.enter_async_context(place)
-            return await self._read_in_time(request, token, max_bytes)
+            return await self._read_body_in_time(request, token, max_bytes)
 
-    async def _read_in_time(
+    async def _read_body_in_time(
         self, request: HttpRequest, token: str, max_bytes: int
     ) -> bytes:
         seconds = self.limits.body_seconds
@@ -393,9 +393,9 @@ class Gate:
         size = parts = 0
         async for piece in request.stream():
             size += len(piece)
-            self.rates.spend(token, "bytes", len(piece))
+            self.rates.spend_rate(token, "bytes", len(piece))
             if counted and size <= max_bytes and parts <= max_parts:
-                parts += _count_parts(piece)
+                parts += _count_json_parts(piece)
             if size <= max_bytes and parts <= max_parts:
                 pieces.append(piece)
             else:
@@ -409,7 +409,7 @@ class Gate:
             raise HttpError("invalid", msg)
         return b"".join(pieces)
 
-    async def parsed(
+    async def parse_body(
         self, body: bytes, token: str, schema: Schema, validator: Validator
     ) -> dict[str, Any]:
         """Parse a body that fits a schema; a large one on another thread."""
@@ -429,7 +429,7 @@ def _parse_body(body: bytes, schema: Schema, validator: Validator) -> dict[str, 
     return value
 
 
-def _count_parts(piece: bytes) -> int:
+def _count_json_parts(piece: bytes) -> int:
     """Return how many items and fields begin in JSON, also those inside strings."""
     data = np.frombuffer(piece, np.uint8)
     return sum(int(np.count_nonzero(data == each)) for each in _PARTS)

@@ -92,7 +92,7 @@ _OF: list[tuple[type[errors.VecallError], str, str | None]] = [
 ]
 
 
-def answer_to(error: Exception) -> HttpError | None:
+def error_answer(error: Exception) -> HttpError | None:
     """Return the error response for an exception; None for an unexpected one."""
     if isinstance(error, HttpError):
         return error

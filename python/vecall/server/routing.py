@@ -80,7 +80,7 @@ class ServerState:
         self.large = Places(3, 2, limits.request_seconds)
         self.turns = Places(4 * limits.requests_at_once, 1, limits.request_seconds)
 
-    def document_at(self, path: str) -> str:
+    def openapi_document_at(self, path: str) -> str:
         """Return the OpenAPI document as JSON, for an app mounted at a path."""
         if path not in self._documents:
             servers = {"servers": [{"url": path}]} if path else {}

@@ -31,7 +31,7 @@ from vecall.clock import to_iso
 from vecall.errors import ConfigError
 from vecall.limits import HttpLimits
 from vecall.server.responses import HttpError, as_response
-from vecall.system import is_own, rights_of_others
+from vecall.system import is_file_of_user, rights_of_others
 
 
 class Listener(socket.socket):
@@ -59,7 +59,7 @@ class Listener(socket.socket):
                 oldest.shutdown(socket.SHUT_RDWR)
         return connection, address
 
-    def begun(self, number: int) -> None:
+    def stop_counting(self, number: int) -> None:
         """Stop counting a connection, which the server handles from now on."""
         self._begun.pop(number, None)
 
@@ -81,7 +81,7 @@ Rooms = dict[ReadPhase, dict["GuardedProtocol", None]]
 """Connections by read phase, the longest-waiting first."""
 
 
-def guarded(limits: HttpLimits, listener: Listener) -> type[H11Protocol]:
+def make_guarded_protocol(limits: HttpLimits, listener: Listener) -> type[H11Protocol]:
     """Return uvicorn's protocol with limits on headers and connections."""
 
     class Guarded(GuardedProtocol):
@@ -135,7 +135,7 @@ class GuardedProtocol(H11Protocol):
         self.conn = _Connection(
             self.allowed.max_header_bytes, lambda: self.loop.call_soon(self._send_head)
         )
-        self.taken_from.begun(transport.get_extra_info("socket").fileno())
+        self.taken_from.stop_counting(transport.get_extra_info("socket").fileno())
         self._timer: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._room: ReadPhase | None = None
@@ -378,14 +378,14 @@ def serve(
 
     `started` is called with the URL once the server accepts connections.
     """
-    listener = listen(binding)
+    listener = open_listening_socket(binding)
     listener.limit = limits.max_connections
     port = listener.getsockname()[1]
     scheme = "http" if binding.certificate is None else "https"
     shown = f"[{binding.host}]" if ":" in binding.host else binding.host
     config = uvicorn.Config(
         app,
-        http=guarded(limits, listener),
+        http=make_guarded_protocol(limits, listener),
         ws="none",
         loop="asyncio",
         log_config=None,
@@ -402,7 +402,7 @@ def serve(
         ssl_cert_reqs=ssl.CERT_NONE if binding.client_ca is None else ssl.CERT_REQUIRED,
     )
     _load_certificates(config, listener)
-    logging.getLogger("uvicorn.error").addFilter(_drop_exception)
+    logging.getLogger("uvicorn.error").addFilter(_drop_exception_text)
     # A garbage collection visits only what comes from now on, not the modules, which
     # takes 10 ms. A thread that asks for the GIL gets it after 0.5 ms, not 5.
     gc.collect()
@@ -425,13 +425,13 @@ def _load_certificates(config: uvicorn.Config, listener: Listener) -> None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
 
 
-def _drop_exception(record: logging.LogRecord) -> bool:
+def _drop_exception_text(record: logging.LogRecord) -> bool:
     """Log the type of an error, not its message, which may contain user text."""
     record.exc_info = None
     return True
 
 
-def listen(binding: Binding) -> Listener:
+def open_listening_socket(binding: Binding) -> Listener:
     """Return a listening socket with TCP_NODELAY.
 
     A response is sent as head and body. Without TCP_NODELAY the body would wait some
@@ -474,7 +474,7 @@ def remove_old_exports(folder: Path | None = None) -> int:
 
 def _is_leftover(folder: Path) -> bool:
     about = folder.lstat()
-    own = stat.S_ISDIR(about.st_mode) and is_own(about)
+    own = stat.S_ISDIR(about.st_mode) and is_file_of_user(about)
     if not own or rights_of_others(about) or time.time() - about.st_mtime < _AGE_S:
         return False
     if [each.name for each in folder.iterdir()] != [_FILE]:

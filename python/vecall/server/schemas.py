@@ -22,7 +22,7 @@ from vecall.filters.metadata import MOST_KEYS, MOST_VALUES, TIMES
 from vecall.filters.rights import TRUST_TIERS
 from vecall.ingest.fields import ENTRY, EVENT
 from vecall.limits import HttpLimits, Limits
-from vecall.server.requests import EACH_ALONE, Schema, changes, closed, ref
+from vecall.server.requests import EACH_ALONE, Schema, closed_schema, is_write, ref
 from vecall.server.responses import CODES
 from vecall.server.routing import PATH_ARGUMENTS, Operation
 from vecall.server.tokens import Token
@@ -43,20 +43,20 @@ _TIME = ref("Time")
 _MEMORY = ref("Memory")
 
 
-def _list_of(items: Schema, most: int = MOST_VALUES, least: int = 1) -> Schema:
+def _list_schema(items: Schema, most: int = MOST_VALUES, least: int = 1) -> Schema:
     bounds = {"minItems": least} if least else {}
     return {"type": "array", "items": items, **bounds, "maxItems": most}
 
 
 def _batch_schema(items: Schema, limits: HttpLimits) -> Schema:
-    return _list_of(items, limits.max_batch, least=0)
+    return _list_schema(items, limits.max_batch, least=0)
 
 
-def _array_of(items: Schema) -> Schema:
+def _array_schema(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-def _one_of(words: Iterable[Any]) -> Schema:
+def _enum_of(words: Iterable[Any]) -> Schema:
     return {**_WORD, "enum": list(words)}
 
 
@@ -64,35 +64,35 @@ def _any_of(*schemas: Schema) -> Schema:
     return {"anyOf": list(schemas)}
 
 
-def _or_null(schema: Schema) -> Schema:
+def _nullable_schema(schema: Schema) -> Schema:
     return _any_of(_NULL, *schema.get("anyOf", [schema]))
 
 
-def _open(properties: dict[str, Schema], *required: str) -> Schema:
+def _open_object(properties: dict[str, Schema], *required: str) -> Schema:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
 def _whole(**properties: Schema) -> Schema:
     """Return the schema of an object that has all of its fields."""
-    return _open(properties, *properties)
+    return _open_object(properties, *properties)
 
 
 # The schemas of filters.
 
 
-def _operators(
+def _operator_schemas(
     name: str, operand: Schema, ordered: Schema, **more: Schema
 ) -> dict[str, Schema]:
     """Return the operators of a condition as a schema, by its name."""
     fields = {
         **dict.fromkeys(("$eq", "$ne"), operand),
         **dict.fromkeys(("$gt", "$gte", "$lt", "$lte"), ordered),
-        **dict.fromkeys(("$in", "$nin"), _list_of(operand)),
+        **dict.fromkeys(("$in", "$nin"), _list_schema(operand)),
         **more,
         "$exists": FLAG,
         "$not": _any_of(operand, ref(name)),
     }
-    return {name: {**closed(fields), "minProperties": 1}}
+    return {name: {**closed_schema(fields), "minProperties": 1}}
 
 
 _SCALARS = [_WORD, _NUMBER, FLAG, _NULL]
@@ -103,7 +103,7 @@ _CONDITIONS: Schema = {
     "or operators with operands; $timestamp and $updated_at, times of the memory; "
     "$and, $or and $not around such conditions.",
     "properties": {
-        **dict.fromkeys(("$and", "$or"), _list_of(ref("MetadataConditions"))),
+        **dict.fromkeys(("$and", "$or"), _list_schema(ref("MetadataConditions"))),
         "$not": ref("MetadataConditions"),
         **dict.fromkeys(TIMES, _any_of(_TIME, ref("TimeOperators"))),
     },
@@ -115,28 +115,28 @@ _CONDITIONS: Schema = {
     "minProperties": 1,
     "maxProperties": MOST_KEYS,
 }
-_FILTER = closed(
+_FILTER = closed_schema(
     {
         "session_id": _NAME,
         "after": _TIME,
         "before": _TIME,
-        **dict.fromkeys(LABEL_FIELDS, _any_of(_NAME, _list_of(_NAME, MOST_NAMES))),
-        "not_id": _any_of(_NAME, _list_of(_NAME, MOST_IDS)),
+        **dict.fromkeys(LABEL_FIELDS, _any_of(_NAME, _list_schema(_NAME, MOST_NAMES))),
+        "not_id": _any_of(_NAME, _list_schema(_NAME, MOST_IDS)),
         "metadata": ref("MetadataConditions"),
-        "min_trust": _one_of(TRUST_TIERS),
+        "min_trust": _enum_of(TRUST_TIERS),
     }
 )
 _OF_FILTERS: dict[str, Schema] = {
     "Scalar": _any_of(*_SCALARS),
-    "Operand": _any_of(*_SCALARS, _list_of(ref("Scalar"), least=0)),
-    **_operators(
+    "Operand": _any_of(*_SCALARS, _list_schema(ref("Scalar"), least=0)),
+    **_operator_schemas(
         "Operators",
         ref("Operand"),
         _ORDERED,
         **{"$contains": ref("Scalar")},
-        **dict.fromkeys(("$all", "$any"), _list_of(ref("Scalar"))),
+        **dict.fromkeys(("$all", "$any"), _list_schema(ref("Scalar"))),
     ),
-    **_operators("TimeOperators", _TIME, _TIME),
+    **_operator_schemas("TimeOperators", _TIME, _TIME),
     "MetadataConditions": _CONDITIONS,
     "Filter": _FILTER,
 }
@@ -147,17 +147,17 @@ _OF_FILTERS: dict[str, Schema] = {
 
 
 _NUMBERS: Schema = {
-    **_list_of(_NUMBER, 8192),
+    **_list_schema(_NUMBER, 8192),
     "description": "A vector by the model of the file.",
 }
-_MESSAGE_PARTS = _list_of({"type": "object"}, 1024, least=0)
+_MESSAGE_PARTS = _list_schema({"type": "object"}, 1024, least=0)
 _PARTS = {"parts": _MESSAGE_PARTS, "role": _LABEL}
 _PART_LIST: Schema = {
     **_MESSAGE_PARTS,
     "description": 'Parts of a chat message, such as {"type": "text", "text": ...}.',
 }
 _NEW_CONTENT = ref("NewContent")
-_NEW_PARTS = [_PART_LIST, closed(_PARTS, "parts")]
+_NEW_PARTS = [_PART_LIST, closed_schema(_PARTS, "parts")]
 _NEW_TEXT: Schema = {**_WORD, "minLength": 1}
 _TOLD = {
     "content": _NEW_CONTENT,
@@ -175,7 +175,7 @@ _TOLD = {
     "importance": _SHARE,
     **dict.fromkeys(("id", "event_id", "session_id", "app_name", "user_id"), _NAME),
 }
-_NEW_MEMORY = closed(
+_NEW_MEMORY = closed_schema(
     {
         **_TOLD,
         "parts": _PART_LIST,
@@ -184,14 +184,14 @@ _NEW_MEMORY = closed(
         **{name: {} for name in ENTRY.ignored},
     }
 )
-_NEW_EVENT = closed(
+_NEW_EVENT = closed_schema(
     {
         **{name: {} for name in (*EVENT.names, *EVENT.ignored)},
         **_TOLD,
         "content": _any_of(_NULL, _WORD, *_NEW_PARTS),
-        "parts": _or_null(_PART_LIST),
-        "id": _or_null(_WORD),
-        "event_id": _or_null(_WORD),
+        "parts": _nullable_schema(_PART_LIST),
+        "id": _nullable_schema(_WORD),
+        "event_id": _nullable_schema(_WORD),
     }
 )
 
@@ -201,7 +201,7 @@ _NEW_EVENT = closed(
 
 def error_schema(codes: Iterable[str]) -> Schema:
     """Return the schema of the error responses with some codes."""
-    code = _one_of(sorted(codes))
+    code = _enum_of(sorted(codes))
     return _whole(error=_whole(code=code, message=_WORD, request_id=_WORD))
 
 
@@ -223,35 +223,35 @@ def _record(kind: type[Any], without: str = "", **instead: Schema) -> Schema:
     """
     hints = get_type_hints(kind)
     fields = {
-        name: instead.get(name) or _in_answer(hints[name])
+        name: instead.get(name) or _response_schema(hints[name])
         for name in kind.__dataclass_fields__
         if name != without
     }
     always = [n for n in fields if NoneType not in get_args(hints[n])]
-    return _open(fields, *(name for name in always if hints[name] is not bool))
+    return _open_object(fields, *(name for name in always if hints[name] is not bool))
 
 
-def _in_answer(hint: Any) -> Schema:
+def _response_schema(hint: Any) -> Schema:
     """Return the schema of a value of a type in a response."""
     first, *_ = args = get_args(hint) or (hint,)
     if get_origin(hint) is Literal:
-        return _one_of(args)
+        return _enum_of(args)
     if get_origin(hint) in (list, tuple):
-        return _array_of(_in_answer(first))
+        return _array_schema(_response_schema(first))
     if get_origin(hint) is dict:
-        return {"type": "object", "additionalProperties": _in_answer(args[1])}
+        return {"type": "object", "additionalProperties": _response_schema(args[1])}
     return _KINDS[first]
 
 
-def _page_of(name: str, items: Schema) -> Schema:
-    return _open({name: _array_of(items), "next": _WORD}, name)
+def _page_schema(name: str, items: Schema) -> Schema:
+    return _open_object({name: _array_schema(items), "next": _WORD}, name)
 
 
-def _cut_list(name: str, items: Schema) -> Schema:
-    return _open({name: _array_of(items), "truncated": YES}, name)
+def _cut_list_schema(name: str, items: Schema) -> Schema:
+    return _open_object({name: _array_schema(items), "truncated": YES}, name)
 
 
-def _all_of(schema: Schema) -> Schema:
+def _schema_with_all_fields(schema: Schema) -> Schema:
     """Return the schema of an object that has all fields of another."""
     return _whole(**schema["properties"])
 
@@ -268,29 +268,29 @@ _SHOWN: dict[str, Schema] = {
         ),
         "required": ["id", "content", "scope"],
     },
-    "Found": _cut_list("memories", _MEMORY),
-    "Page": _page_of("memories", _MEMORY),
-    "Apps": _page_of("apps", _record(types.AppSummary)),
-    "Users": _page_of("users", _record(types.UserSummary)),
-    "Sessions": _page_of("sessions", _record(types.ListedSession)),
+    "Found": _cut_list_schema("memories", _MEMORY),
+    "Page": _page_schema("memories", _MEMORY),
+    "Apps": _page_schema("apps", _record(types.AppSummary)),
+    "Users": _page_schema("users", _record(types.UserSummary)),
+    "Sessions": _page_schema("sessions", _record(types.ListedSession)),
     "Explanation": _record(types.Explanation),
-    "Preload": closed(
+    "Preload": closed_schema(
         {
             "query": {**_WORD, "description": "The user's message."},
             "max_entries": {"type": "integer", "minimum": 1, "maximum": 100},
             "max_tokens": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
             "min_confidence": _SHARE,
-            "format": _one_of(get_args(PreloadFormat)),
+            "format": _enum_of(get_args(PreloadFormat)),
         },
         "query",
     ),
-    "Preloaded": _open(
+    "Preloaded": _open_object(
         {
             "block": _WORD,
             "tokens": _DONE,
             "floor": _SHARE,
-            "memories": _array_of(
-                _whole(memory=_MEMORY, fate=_one_of(["shown", "unsure", "no_room"]))
+            "memories": _array_schema(
+                _whole(memory=_MEMORY, fate=_enum_of(["shown", "unsure", "no_room"]))
             ),
         },
         "block",
@@ -301,22 +301,22 @@ _SHOWN: dict[str, Schema] = {
     "Proposal": _record(types.ForgetProposal),
     "TokenRights": _record(Token, without="sha256"),
     "Revision": _record(types.Revision),
-    "History": _cut_list("revisions", ref("Revision")),
-    "Consolidation": _all_of(
+    "History": _cut_list_schema("revisions", ref("Revision")),
+    "Consolidation": _schema_with_all_fields(
         _record(types.Consolidation, similarity=_any_of(_NUMBER, _NULL), dry_run=FLAG)
     ),
     "Conflict": _record(types.Conflict, score=_SHARE),
-    "Conflicts": _whole(conflicts=_array_of(ref("Conflict"))),
+    "Conflicts": _whole(conflicts=_array_schema(ref("Conflict"))),
     "SimilarMemory": _record(types.SimilarMemory, score=_SHARE),
-    "DuplicateGroup": _all_of(
+    "DuplicateGroup": _schema_with_all_fields(
         _record(types.DuplicateGroup, similarity=_any_of(_NUMBER, _NULL))
     ),
-    "Ids": _whole(ids=_array_of(_WORD)),
-    "Added": _open(
+    "Ids": _whole(ids=_array_schema(_WORD)),
+    "Added": _open_object(
         {
-            "ids": _array_of(_or_null(_WORD)),
-            "left_out": _array_of(_record(types.LeftOut)),
-            "similar": _array_of(_array_of(ref("SimilarMemory"))),
+            "ids": _array_schema(_nullable_schema(_WORD)),
+            "left_out": _array_schema(_record(types.LeftOut)),
+            "similar": _array_schema(_array_schema(ref("SimilarMemory"))),
         },
         "ids",
     ),
@@ -325,7 +325,7 @@ _SHOWN: dict[str, Schema] = {
     "Marked": _whole(marked=_DONE),
     "Deleted": _whole(deleted=_DONE),
     "Backup": _whole(name=_WORD, bytes=_DONE),
-    "Health": _whole(status=_one_of(["ok"])),
+    "Health": _whole(status=_enum_of(["ok"])),
     "Document": {"type": "object"},
     "ExportLine": {
         "type": "object",
@@ -339,7 +339,7 @@ def shared_schemas(
     operations: Sequence[Operation], limits: HttpLimits
 ) -> dict[str, Schema]:
     """Return all schemas by name; the operations are those of `with_fields`."""
-    ingest = closed({"sessionId": _NAME, "session_id": _NAME})
+    ingest = closed_schema({"sessionId": _NAME, "session_id": _NAME})
     return {
         "Name": {
             **_NEW_TEXT,
@@ -361,11 +361,11 @@ def shared_schemas(
             if operation.body is not None and operation.schema is not None
         },
         "NewContent": _any_of(_NEW_TEXT, *_NEW_PARTS),
-        "Content": _any_of(_WORD, _open(_PARTS, "parts")),
+        "Content": _any_of(_WORD, _open_object(_PARTS, "parts")),
         "Ingest": {**ingest, "minProperties": 1, "maxProperties": 1},
         "NewMemory": _NEW_MEMORY,
         "NewEvent": _NEW_EVENT,
-        "Turns": closed(turn_fields(limits)),
+        "Turns": closed_schema(turn_fields(limits)),
         **_SHOWN,
     }
 
@@ -390,7 +390,7 @@ _BY_TYPE: dict[frozenset[Any], Schema] = {
     frozenset({Mapping[str, Any]}): _META,
     frozenset({Sequence[float], NDArray[np.generic]}): _NUMBERS,
     frozenset({str, tzinfo}): _NAME,
-    frozenset({str, Sequence[str]}): _any_of(_NAME, _list_of(_NAME, 100, least=0)),
+    frozenset({str, Sequence[str]}): _any_of(_NAME, _list_schema(_NAME, 100, least=0)),
     frozenset({float, timedelta, str}): _any_of(_NUMBER, _WORD, _NULL),
 }
 _BY_NAME: dict[str, Schema] = {
@@ -406,7 +406,7 @@ def turn_fields(limits: HttpLimits) -> dict[str, Schema]:
 
 
 @cache
-def _declared_by(
+def _declared_parameters(
     method: Callable[..., Any],
 ) -> tuple[Mapping[str, Any], Mapping[str, inspect.Parameter]]:
     """Return the types and the parameters of a method."""
@@ -423,11 +423,11 @@ def with_fields(
     summary = operation.summary or " ".join(told.split("\n\n")[0].split("\n"))
     if method is None:
         return replace(operation, summary=summary)
-    hints, parameters = _declared_by(method)
+    hints, parameters = _declared_parameters(method)
     in_path = {PATH_ARGUMENTS[name] for name in path_names(operation)}
     of_names = {
         "memories": _batch_schema(_any_of(_NEW_TEXT, ref("NewMemory")), limits),
-        "vectors": _batch_schema(_or_null(_NUMBERS), limits),
+        "vectors": _batch_schema(_nullable_schema(_NUMBERS), limits),
         "filter": ref("Filter"),
         **turn_fields(limits),
         **_BY_NAME,
@@ -447,7 +447,7 @@ def with_fields(
         if name == "filter" and name in needs:  # nothing is not everything
             schema = {**_FILTER, "minProperties": 1}
         if given.default is types.UNSET and NoneType in get_args(hints[name]):
-            schema = _or_null(schema)
+            schema = _nullable_schema(schema)
         if default and isinstance(default, int | str | tuple):
             listed = list(default) if isinstance(default, tuple) else default
             schema = {**schema, "default": listed}
@@ -458,7 +458,7 @@ def with_fields(
         operation, summary=summary, arguments=arguments, whole=frozenset(whole)
     )
     if operation.body is not None:
-        return replace(operation, schema=closed(fields, *needs))
+        return replace(operation, schema=closed_schema(fields, *needs))
     both = {**fields, **operation.query}
     return replace(operation, query=both, needs=(*operation.needs, *needs))
 
@@ -479,7 +479,7 @@ def _schema_of(hint: Any, limits: HttpLimits, of_memory: Limits) -> Schema:
         schema = _schema_of(kind, limits, of_memory)
         return {**schema, "minimum": bounds.low, "maximum": most}
     if get_origin(only) is Literal:
-        return _one_of(get_args(only))
+        return _enum_of(get_args(only))
     return _batch_schema(_schema_of(kind, limits, of_memory), limits)
 
 
@@ -610,6 +610,6 @@ def _error_statuses(operation: Operation) -> set[int]:
         errors |= {422}
     if operation.body is not None:
         errors |= {408, 413, 415}
-    if changes(operation.access):
+    if is_write(operation.access):
         errors |= {507}
     return errors

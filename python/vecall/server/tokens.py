@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 from vecall import system
 from vecall.errors import ConfigError, InvalidArgumentError, StorageError
-from vecall.filters.rights import Claims, Rights, check_tier
+from vecall.filters.rights import Claims, Rights, check_trust_tier
 from vecall.limits import Limits
 from vecall.validation import check_name
 
@@ -90,9 +90,9 @@ class Token:
                 if name is not None:
                     check_name(name, "token", Limits())
             if self.trust is not None:
-                check_tier(self.trust, "token.trust")
+                check_trust_tier(self.trust, "token.trust")
             if self.min_trust is not None:
-                check_tier(self.min_trust, "token.min_trust")
+                check_trust_tier(self.min_trust, "token.min_trust")
         except InvalidArgumentError as error:
             raise ConfigError(str(error)) from None
 
@@ -224,13 +224,13 @@ class OneHolder(Tokens):
         return token if hmac.compare_digest(self._holder, holder) else None
 
 
-def to_json(token: Token) -> dict[str, Any]:
+def token_to_json(token: Token) -> dict[str, Any]:
     """Return a record in the format of the token file."""
     fields = {name: getattr(token, name) for name in Token.__dataclass_fields__}
     return {name: value for name, value in fields.items() if value not in (None, False)}
 
 
-def from_json(text: str) -> list[Token]:
+def tokens_from_json(text: str) -> list[Token]:
     """Read the tokens of a file, or raise ConfigError."""
     msg = 'tokens: expected a JSON file with a list "tokens"'
     try:
@@ -286,7 +286,7 @@ class TokenFile:
 
     def find(self, bearer: str) -> Token | None:
         """Return the record of a client's token, if it is known and not expired."""
-        version = self._version_now()
+        version = self._token_file_version()
         if version != self._version:
             self._version = version
             self._tokens = Tokens()  # if reading fails, no token is valid
@@ -296,10 +296,10 @@ class TokenFile:
                 _log.error("tokens: the file cannot be used; all requests are refused")
         token = self._tokens.find(bearer)
         if token is not None:
-            self._note_use(token.id)
+            self._note_token_use(token.id)
         return token
 
-    def _note_use(self, id_: str) -> None:
+    def _note_token_use(self, id_: str) -> None:
         """Note a use; have it saved together with others, not for every request."""
         now = self._uses[id_] = time.time()
         if abs(now - self._saved.get(id_, 0.0)) < _SAVED_EVERY_S:
@@ -315,18 +315,18 @@ class TokenFile:
         if uses == self._saved:
             return
         self._saved = uses
-        with suppress(OSError, ConfigError), self._locked():
+        with suppress(OSError, ConfigError), self._lock_token_file():
             known = {token.id for token in self.read()}
             latest = self.last_uses()
             for id_, at in uses.items():
                 latest[id_] = max(round(at), latest.get(id_, 0))
             latest = {id_: at for id_, at in latest.items() if id_ in known}
-            self._replace(self._beside(".used"), json.dumps(latest) + "\n")
+            self._replace(self._path_beside(".used"), json.dumps(latest) + "\n")
 
     def last_uses(self) -> dict[str, int]:
         """Return when tokens were last used, in seconds since 1970, by their id."""
         try:
-            handle = system.open_to_read(self._beside(".used"), follow=False)
+            handle = system.open_to_read(self._path_beside(".used"), follow=False)
             with os.fdopen(handle, encoding="utf-8") as file:
                 found = json.load(file)
         except (OSError, RecursionError, ValueError):
@@ -357,7 +357,7 @@ class TokenFile:
         with os.fdopen(handle, encoding="utf-8") as file:
             self._check_owner(os.fstat(handle))
             try:
-                return from_json(file.read())
+                return tokens_from_json(file.read())
             except UnicodeDecodeError:
                 raise ConfigError("tokens: the file is not UTF-8") from None
 
@@ -365,7 +365,7 @@ class TokenFile:
         """Refuse a file that other users can read, write or replace."""
         if system.rights_of_others(facts):
             raise ConfigError("tokens: the file must not be open to others: chmod 600")
-        if not system.is_own(facts, or_root=True):
+        if not system.is_file_of_user(facts, or_root=True):
             msg = "tokens: the file must belong to the user of this process, or to root"
             raise ConfigError(msg)
         folder = self._path.parent.stat()
@@ -387,8 +387,8 @@ class TokenFile:
             StorageError: The file cannot be written.
         """
         try:
-            with self._locked():
-                tokens = [to_json(token) for token in edit(self.read())]
+            with self._lock_token_file():
+                tokens = [token_to_json(token) for token in edit(self.read())]
                 self._replace(
                     self._path, json.dumps({"tokens": tokens}, indent=2) + "\n"
                 )
@@ -398,7 +398,7 @@ class TokenFile:
             msg = f"tokens: the file cannot be written: {error.strerror}"
             raise StorageError(msg) from error
 
-    def _beside(self, suffix: str) -> Path:
+    def _path_beside(self, suffix: str) -> Path:
         return self._path.with_name(self._path.name + suffix)
 
     def _replace(self, path: Path, text: str) -> None:
@@ -409,12 +409,12 @@ class TokenFile:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        system.replace(fresh, path)
+        system.replace_file(fresh, path)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock_token_file(self) -> Iterator[None]:
         """Lock the file against changes of other commands."""
-        handle = system.open_private(self._beside(".lock"), os.O_RDWR)
+        handle = system.open_private(self._path_beside(".lock"), os.O_RDWR)
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise ConfigError("tokens: the lock is not a file")
@@ -423,7 +423,7 @@ class TokenFile:
         finally:
             os.close(handle)
 
-    def _version_now(self) -> _Version:
+    def _token_file_version(self) -> _Version:
         try:
             facts = self._path.lstat()
         except OSError:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vecall.clock import Time
 from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
-from vecall.ingest.drafts import events_of
+from vecall.ingest.drafts import events_or_messages
 from vecall.ingest.fields import GivenMetadata
 from vecall.limits import Cosine, Count, Offset, Scope, Share
 from vecall.operations.consolidation import (
@@ -24,7 +24,7 @@ from vecall.operations.consolidation import (
 from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.stored_memories import StoredMemories
-from vecall.operations.writes import WriteRequest, Writes, fact_request
+from vecall.operations.writes import WriteRequest, Writes, make_fact_request
 from vecall.ranking.options import Ranking
 from vecall.service._admin_sync import SyncMemoryAdmin
 from vecall.service._items_sync import SyncItems
@@ -195,7 +195,7 @@ class SyncMemoryService(ClosesBlocking):
             self._memory.add_events(
                 app_name,
                 user_id,
-                events_of(events, messages),
+                events_or_messages(events, messages),
                 session_id,
                 GivenMetadata(custom_metadata, verbatim, ttl),
                 WriteRequest(restore, idempotency_key),
@@ -267,7 +267,7 @@ class SyncMemoryService(ClosesBlocking):
                 user_id,
                 memories,
                 GivenMetadata(custom_metadata, verbatim, ttl),
-                fact_request(restore, idempotency_key, scope, if_absent),
+                make_fact_request(restore, idempotency_key, scope, if_absent),
                 vectors,
                 supersedes,
                 similar,

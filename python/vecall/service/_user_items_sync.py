@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from vecall.limits import Owner
-from vecall.scalars import shown
+from vecall.scalars import repr_of_object
 from vecall.service._items_sync import SyncItems
 from vecall.types import Drop, Item, Namespace, Page, Put
 
@@ -28,7 +28,7 @@ class SyncUserItems:
 
     def __repr__(self) -> str:
         """Return both names."""
-        return shown(self, **self._owner)
+        return repr_of_object(self, **self._owner)
 
     def write(
         self, operations: Sequence[Put | Drop], *, embedder: str | None = None

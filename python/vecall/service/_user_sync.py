@@ -14,7 +14,7 @@ from vecall.clock import Time
 from vecall.limits import Cosine, Count, Offset, Owner, Scope, Share
 from vecall.operations.consolidation import SESSIONS, Fold
 from vecall.ranking.options import Ranking
-from vecall.scalars import shown
+from vecall.scalars import repr_of_object
 from vecall.service._user_items_sync import SyncUserItems
 from vecall.store import State
 from vecall.summaries import SummaryProvider
@@ -57,7 +57,7 @@ class SyncUserMemory:
 
     def __repr__(self) -> str:
         """Return both names."""
-        return shown(self, **self._owner)
+        return repr_of_object(self, **self._owner)
 
     @property
     def app_name(self) -> str:

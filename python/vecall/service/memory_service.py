@@ -15,9 +15,9 @@ from vecall.clock import Time
 from vecall.concurrency.closing import ClosesOnExit, close_at_exit
 from vecall.concurrency.executor import PeriodicWorker
 from vecall.concurrency.join import run_async, run_sync
-from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
+from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_embedder_later
 from vecall.filters.rights import Rights, checked_rights
-from vecall.ingest.drafts import events_of
+from vecall.ingest.drafts import events_or_messages
 from vecall.ingest.fields import GivenMetadata
 from vecall.limits import (
     Cosine,
@@ -27,7 +27,7 @@ from vecall.limits import (
     Scope,
     Share,
     Trigger,
-    checked_trigger,
+    session_trigger,
 )
 from vecall.operations import options
 from vecall.operations.admin import Admin
@@ -43,7 +43,7 @@ from vecall.operations.options import StorageOptions, WritePolicy
 from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.stored_memories import StoredMemories
-from vecall.operations.writes import WriteRequest, Writes, fact_request
+from vecall.operations.writes import WriteRequest, Writes, make_fact_request
 from vecall.protocols import BaseMemoryService
 from vecall.ranking.options import Ranking
 from vecall.search.searcher import SearchOptions
@@ -125,7 +125,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     _consolidator: Consolidator
     _whole: MemoryService | None = None  # of a restricted memory: what it restricts
 
-    @options.known_options
+    @options.refuse_unknown_options
     def __init__(
         self,
         path: str | Path | None = None,
@@ -144,8 +144,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         consolidation: ConsolidationPlan | None = None,
     ) -> None:
         """Open the file, or create it."""
-        chosen = resolve_later(embedder)
-        when = checked_trigger(trigger)
+        chosen = resolve_embedder_later(embedder)
+        when = session_trigger(trigger)
         provider = options.checked_summarizer(summarizer)
         if self._warns_of_raw_turns and chosen is not None:
             options.warn_of_raw_turns(provider, when)
@@ -155,11 +155,11 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             top_k=top_k,
             min_confidence=min_confidence,
             ttl=options.checked_seconds(ttl, "ttl"),
-            read_only=options.checked_flag(read_only, "read_only"),
-            search=options.checked_group(search, SearchOptions, "search"),
-            storage=options.checked_group(storage, StorageOptions, "storage"),
-            writes=options.checked_group(writes, WritePolicy, "writes"),
-            limits=options.checked_group(limits, Limits, "limits"),
+            read_only=options.checked_bool_option(read_only, "read_only"),
+            search=options.checked_option_group(search, SearchOptions, "search"),
+            storage=options.checked_option_group(storage, StorageOptions, "storage"),
+            writes=options.checked_option_group(writes, WritePolicy, "writes"),
+            limits=options.checked_option_group(limits, Limits, "limits"),
         )
         self._sessions = SessionObserver(self._memory, when, provider)
         self._consolidator = Consolidator(self._memory, self._sessions, consolidation)
@@ -223,7 +223,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         interval = None if memory.read_only else memory.maintenance_interval
         work = self._work.next_run
         self._worker = PeriodicWorker(lambda: run_sync(work()), interval)
-        self._sessions.on_buffered = self._worker.wake
+        self._sessions.on_buffered = self._worker.wake_thread
 
     @property
     def sync(self) -> SyncMemoryService:
@@ -375,7 +375,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._memory.add_events(
                 app_name,
                 user_id,
-                events_of(events, messages),
+                events_or_messages(events, messages),
                 session_id,
                 GivenMetadata(custom_metadata, verbatim, ttl),
                 WriteRequest(restore, idempotency_key),
@@ -448,7 +448,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
                 user_id,
                 memories,
                 GivenMetadata(custom_metadata, verbatim, ttl),
-                fact_request(restore, idempotency_key, scope, if_absent),
+                make_fact_request(restore, idempotency_key, scope, if_absent),
                 vectors,
                 supersedes,
                 similar,

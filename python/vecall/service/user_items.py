@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from vecall.limits import Owner
-from vecall.scalars import shown
+from vecall.scalars import repr_of_object
 from vecall.service.items import Items
 from vecall.types import Drop, Item, Namespace, Page, Put
 
@@ -32,7 +32,7 @@ class UserItems:
 
     def __repr__(self) -> str:
         """Return both names."""
-        return shown(self, **self._owner)
+        return repr_of_object(self, **self._owner)
 
     # The methods below are generated from the service by .ci/generate_sync.
 

@@ -2,19 +2,19 @@
 
 `open_storage` opens a `Storage`. All that is read of it goes through `StorageReads`.
 All that is written is one of the jobs below, such as `AddMemories`. The functions of a
-path (`examine`, `repair`, `recover`, ...) are tools for SQLite files; no service needs
-them. What is imported here is what the layers above may use.
+path (`examine`, `repair_file`, `recover_file`) are tools for SQLite files; no service
+needs them. What is imported here is what the layers above may use.
 """
 
 from __future__ import annotations
 
 from vecall.store.file.connections import ForeignFile
 from vecall.store.file.database import Durability
-from vecall.store.file.filesystem import require_unrelated
+from vecall.store.file.filesystem import require_unrelated_file
 from vecall.store.maintenance.backups import keep_backups, restore_backup
-from vecall.store.maintenance.doctor import Finding, examine, file_facts, repair
-from vecall.store.maintenance.recover import Salvage, recover, reset_clock
-from vecall.store.names import HIDDEN_APP, Why, is_hidden, is_well_formed
+from vecall.store.maintenance.doctor import Finding, examine, file_facts, repair_file
+from vecall.store.maintenance.recover import Salvage, recover_file, reset_expiry_clock
+from vecall.store.names import HIDDEN_APP, Why, is_hidden_id, is_well_formed_digest
 from vecall.store.opening import (
     CopyReport,
     copy_storage,
@@ -25,7 +25,7 @@ from vecall.store.opening import (
     name_traces,
     names_of,
     open_storage,
-    public_url,
+    url_without_secrets,
 )
 from vecall.store.queries.partition_reads import ALWAYS, passing_metadata
 from vecall.store.rows import (
@@ -42,12 +42,12 @@ from vecall.store.rows import (
     RowWithVector,
     SnapshotTag,
     Version,
-    memory_id,
+    hash_of_text,
+    make_memory_id,
     passage_id,
-    text_hash,
 )
 from vecall.store.storage import Snapshots, Storage, StorageReads
-from vecall.store.transaction import EmbeddingModel, WriteJob, require_same
+from vecall.store.transaction import EmbeddingModel, WriteJob, require_same_model
 from vecall.store.values import (
     DAMAGED_ITEM,
     LARGE,
@@ -58,18 +58,18 @@ from vecall.store.values import (
     ItemState,
     ItemVectors,
     StoredValue,
-    check_past,
-    check_turn,
+    check_buffered_turn,
+    check_revision_values,
     checked_vectors,
+    count_value_pieces,
     decode_namespace,
+    encode_json_value,
     encode_namespace,
-    in_pieces,
-    json_object,
-    json_text,
     namespace_range,
-    number_of_pieces,
-    parsed_value,
-    stored_object,
+    parse_given_object,
+    parse_item_value,
+    parse_stored_object,
+    value_in_pieces,
 )
 from vecall.store.writes.add import AddMemories, ForgottenKeyError
 from vecall.store.writes.delete import (
@@ -87,7 +87,7 @@ from vecall.store.writes.model_migration import (
     SetVectors,
     SwitchModels,
 )
-from vecall.store.writes.partition_writer import Reason, State, passages_among
+from vecall.store.writes.partition_writer import Reason, State, passages_of_turns
 from vecall.store.writes.quota import MarkUsed, TouchMemories, UserQuota
 from vecall.store.writes.sessions import (
     BufferTurns,

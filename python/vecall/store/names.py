@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from vecall.errors import CorruptFileError
 from vecall.store import transaction
 from vecall.store.rows import PartitionState, Version
-from vecall.store.values import require_counts
+from vecall.store.values import require_whole_numbers
 
 # Keyed digests that replace the names and ids of deleted data.
 #
@@ -43,42 +43,42 @@ _ID = re.compile(_MARK + f"[0-9A-Za-z_-]{{{_ID_BYTES * 4 // 3}}}", re.ASCII)
 _MOST_KEYS = 16  # keys of one user: the user's own, and one of each import
 
 
-def is_hidden(id_: str) -> bool:
+def is_hidden_id(id_: str) -> bool:
     """Whether an id of the file is a digest or a key, not a caller's id."""
     return id_.startswith(_MARK)
 
 
-def is_key(id_: str) -> bool:
+def is_digest_key(id_: str) -> bool:
     """Whether an id of `tomb` is a key."""
     return id_.startswith(_KEY_MARK)
 
 
-def is_well_formed(id_: str) -> bool:
+def is_well_formed_digest(id_: str) -> bool:
     """Whether a digest or a key has the format that vecall writes."""
-    return (_KEY if is_key(id_) else _ID).fullmatch(id_) is not None
+    return (_KEY if is_digest_key(id_) else _ID).fullmatch(id_) is not None
 
 
-def hide(key: bytes, name: str) -> str:
+def hide_name(key: bytes, name: str) -> str:
     """Return the digest that replaces an id or another name."""
     digest = blake2b(name.encode(), digest_size=_ID_BYTES, key=key).digest()
     return _MARK + urlsafe_b64encode(digest).decode("ascii")
 
 
-def keys_statement(part: int) -> transaction.Statement:
-    """Return the query of `keys_of`."""
+def digest_keys_statement(part: int) -> transaction.Statement:
+    """Return the query of `digest_keys`."""
     query = "SELECT id FROM tomb WHERE part = ? AND id >= ? AND id < ? LIMIT ?"
     return query, (part, _KEY_MARK, _KEY_END, _MOST_KEYS)
 
 
-def keys_of(connection: transaction.Transaction, part: int) -> list[bytes]:
+def digest_keys(connection: transaction.Transaction, part: int) -> list[bytes]:
     """Return the keys of a user's digests; most users have no key."""
-    found = connection.execute(*keys_statement(part)).fetchall()
+    found = connection.execute(*digest_keys_statement(part)).fetchall()
     return [bytes.fromhex(id_[len(_KEY_MARK) :]) for (id_,) in found] if found else []
 
 
-def make_key(connection: transaction.Transaction, part: int, now: float) -> bytes:
+def make_hide_key(connection: transaction.Transaction, part: int, now: float) -> bytes:
     """Return a key of a user; create it if the user has none."""
-    for key in keys_of(connection, part):
+    for key in digest_keys(connection, part):
         return key
     key = secrets.token_bytes(_KEY_BYTES)
     connection.execute(
@@ -92,64 +92,64 @@ def add_key(
     connection: transaction.Transaction, part: int, id_: str, at: float
 ) -> None:
     """Add a key from another file, unless the user has `_MOST_KEYS` keys."""
-    if len(keys_of(connection, part)) < _MOST_KEYS:
+    if len(digest_keys(connection, part)) < _MOST_KEYS:
         connection.execute(
             "INSERT INTO tomb (part, id, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
             (part, id_, at),
         )
 
 
-def forms_of(
+def hidden_forms_of(
     connection: transaction.Transaction,
     part: int,
     names: Iterable[str],
     keys: Sequence[bytes] | None = None,
 ) -> dict[str, str]:
     """Return the names by their forms in the file: the name itself and its digests."""
-    # `keys` are what `keys_of` returned in this transaction; None asks the file.
+    # `keys` are what `digest_keys` returned in this transaction; None asks the file.
     names = list(names)
     forms = dict(zip(names, names, strict=True))
-    for key in keys_of(connection, part) if keys is None else keys:
-        forms |= {hide(key, name): name for name in names}
+    for key in digest_keys(connection, part) if keys is None else keys:
+        forms |= {hide_name(key, name): name for name in names}
     return forms
 
 
 _TOMBSTONES = "SELECT id, why FROM tomb WHERE part = ? AND id IN"
 
 
-def tombstone_reads(
+def announce_tombstone_reads(
     connection: transaction.Transaction, part: int, ids: Sequence[str]
 ) -> Iterator[transaction.Statement]:
-    """Yield what `tombstones` reads if no purge has hidden an id of the user."""
+    """Yield what `read_tombstones` reads if no purge has hidden an id of the user."""
     if ids:
-        yield keys_statement(part)
+        yield digest_keys_statement(part)
         different = list(dict.fromkeys(ids))
         yield from transaction.in_statements(connection, _TOMBSTONES, [part], different)
 
 
-def tombstones(
+def read_tombstones(
     connection: transaction.Transaction,
     part: int,
     ids: Sequence[str],
     keys: Sequence[bytes] | None = None,
 ) -> Iterator[tuple[str, str, Why | None]]:
     """Yield the ids that have a tombstone, with their form in the file, and why."""
-    # The reason is None if a caller deleted the memory. `keys` as in `forms_of`.
+    # The reason is None if a caller deleted the memory. `keys` as in `hidden_forms_of`.
     if not ids:
         return
-    forms = forms_of(connection, part, ids, keys)
+    forms = hidden_forms_of(connection, part, ids, keys)
     for form, why in transaction.select_in(
         connection, _TOMBSTONES, [part], list(forms)
     ):
         yield forms[form], form, why
 
 
-def _read_secret(connection: transaction.Transaction) -> bytes | None:
+def _read_digest_secret(connection: transaction.Transaction) -> bytes | None:
     found = connection.execute("SELECT value FROM meta WHERE key = 'secret'").fetchone()
     return None if found is None else str(found[0]).encode()[:64]
 
 
-def make_secret(connection: transaction.Transaction) -> None:
+def make_digest_secret(connection: transaction.Transaction) -> None:
     """Create the file's secret for digests of names, if it has none."""
     connection.execute(
         "INSERT INTO meta (key, value) VALUES ('secret', ?) ON CONFLICT DO NOTHING",
@@ -157,11 +157,11 @@ def make_secret(connection: transaction.Transaction) -> None:
     )
 
 
-def copy_secret(
+def copy_digest_secret(
     source: transaction.Transaction, target: transaction.Transaction
 ) -> None:
     """Copy the secret of the source, so that its digests of names stay valid."""
-    secret = _read_secret(source)
+    secret = _read_digest_secret(source)
     if secret is not None:
         transaction.set_fact(target, "secret", secret.decode())
 
@@ -172,7 +172,7 @@ def _name_digest(secret: bytes, name: str) -> str:
 
 def hidden_user(connection: transaction.Transaction, app: str, user: str) -> str | None:
     """Return the digest of a user's names; None if the file has no secret."""
-    secret = _read_secret(connection)
+    secret = _read_digest_secret(connection)
     return None if secret is None else hidden_user_under(secret, app, user)
 
 
@@ -210,7 +210,7 @@ def hidden_names(
 ) -> list[str]:
     """Return the digests of the names of an app's users, or of a user's names."""
     # None: of all apps, of all users. The app of these partitions is `HIDDEN_APP`.
-    secret = _read_secret(connection)
+    secret = _read_digest_secret(connection)
     if secret is None:
         return []
     begin = "" if app is None else _name_digest(secret, f"app {app}")
@@ -264,7 +264,7 @@ def partition_state(
     if found[4:] != (app, user):
         require_hidden(connection, found[4:], app, user)
         return None
-    require_counts(found[0], found[2], found[3])
+    require_whole_numbers(found[0], found[2], found[3])
     return PartitionState(*found[:4])
 
 
@@ -274,7 +274,7 @@ WRONG_USER = (
 )
 
 
-def require_gone(connection: transaction.Transaction, app: str, user: str) -> None:
+def require_user_gone(connection: transaction.Transaction, app: str, user: str) -> None:
     """Check that no index has an entry of a user whose partition is missing."""
     found = connection.execute(
         "SELECT 1 FROM part INDEXED BY sqlite_autoindex_part_1 "
@@ -293,7 +293,7 @@ def find_part(
     row: Version | None = connection.execute(_FIND, (app, user)).fetchone()
     row = row or find_surely(connection, app, user)
     if row is not None:
-        require_counts(*row)
+        require_whole_numbers(*row)
     return row
 
 

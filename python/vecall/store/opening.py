@@ -12,7 +12,7 @@ from vecall.errors import ConfigError, StorageError
 from vecall.store.file.database import MIN_FREE_BYTES, Durability, kind_of_database
 from vecall.store.maintenance.doctor import Finding, names_in_file, traces_in_file
 from vecall.store.names import HIDDEN_APP, UserNames
-from vecall.store.rows import PartitionCopy, PartitionNames, shifted
+from vecall.store.rows import PartitionCopy, PartitionNames, shift_copied_times
 from vecall.store.sqlite import SqliteStorage
 from vecall.store.storage import Storage
 from vecall.store.writes.delete import ForgetUser
@@ -84,9 +84,9 @@ def initialize_database(url: str, *, login: str | None = None) -> None:
     # which servers log in, must exist. ConfigError: the URL is malformed, the server is
     # older than 15, or the role has too few rights.
     with needing_psycopg():
-        from vecall.store.postgres.schema import initialize
-        from vecall.store.postgres.url import parse_url
-    initialize(parse_url(url), login=login)
+        from vecall.store.postgres.schema import initialize_schema
+        from vecall.store.postgres.url import parse_database_url
+    initialize_schema(parse_database_url(url), login=login)
 
 
 def migrate_database(url: str) -> tuple[int, int]:
@@ -94,24 +94,24 @@ def migrate_database(url: str) -> tuple[int, int]:
     # The role of the URL may become `vecall_owner`. The errors are those of
     # `initialize_database`.
     with needing_psycopg():
-        from vecall.store.postgres.schema import NEWEST, migrate
-        from vecall.store.postgres.url import parse_url
-    return migrate(parse_url(url)), NEWEST
+        from vecall.store.postgres.schema import NEWEST, migrate_schema
+        from vecall.store.postgres.url import parse_database_url
+    return migrate_schema(parse_database_url(url)), NEWEST
 
 
 def examine_database(url: str) -> list[Finding]:
     """Check a database with the URL that servers use; change nothing."""
     with needing_psycopg():
         from vecall.store.postgres.doctor import examine_url
-        from vecall.store.postgres.url import parse_url
-    return examine_url(parse_url(url))
+        from vecall.store.postgres.url import parse_database_url
+    return examine_url(parse_database_url(url))
 
 
-def public_url(url: str) -> str:
+def url_without_secrets(url: str) -> str:
     """Return a URL without user, password and options."""
     with needing_psycopg():
-        from vecall.store.postgres.url import parse_url
-    return str(parse_url(url))
+        from vecall.store.postgres.url import parse_database_url
+    return str(parse_database_url(url))
 
 
 # Copies a storage to another one, user by user.
@@ -174,7 +174,7 @@ def copy_storage(
                 )
         copier = _Copier(origin, app, user, replace, dry_run, progress)
         if dry_run and isinstance(target, Path) and not target.exists():
-            return copier.copy_users()
+            return copier.copy_all_users()
         destination = open_storage(target, "full", read_only=dry_run)
         try:
             if destination.identity == origin.identity and _same_place(source, target):
@@ -193,7 +193,7 @@ def copy_storage(
             copier.model = None if known is None else known.id
             copier.same_secret = secret == facts.get("secret")
             copier.target = destination
-            return copier.copy_users()
+            return copier.copy_all_users()
         finally:
             destination.close()
 
@@ -219,13 +219,13 @@ class _Copier:
     same_secret: bool = True
     report: CopyReport = field(default_factory=CopyReport)
 
-    def copy_users(self) -> CopyReport:
+    def copy_all_users(self) -> CopyReport:
         """Copy, then count the users that changed meanwhile."""
-        for names in self._wanted_users():
+        for names in self._users_to_copy():
             self._copy_user(names)
             self.progress(self.report)
         if not self.dry_run:
-            current = {names.part: names for names in self._wanted_users()}
+            current = {names.part: names for names in self._users_to_copy()}
             copied = self.report.copied
             self.report.changed = sum(
                 copied[part] != names
@@ -234,7 +234,7 @@ class _Copier:
             ) + len(copied.keys() - current.keys())
         return self.report
 
-    def _wanted_users(self) -> Iterator[PartitionNames]:
+    def _users_to_copy(self) -> Iterator[PartitionNames]:
         after = 0
         while True:
             with self.source.read() as reads:
@@ -250,7 +250,7 @@ class _Copier:
         if names.app == HIDDEN_APP and not self.same_secret:
             self.report.hidden += 1
             return
-        copied = _read_rows(self.source, names)
+        copied = _rows_to_compare(self.source, names)
         if copied is None:
             return  # deleted meanwhile
         written = None
@@ -282,13 +282,13 @@ class _Copier:
     def _write_and_verify(self, target: Storage, copied: PartitionCopy) -> bool:
         """Write and verify; False if the target has rows of the user meanwhile."""
         shift = target.expiry_clock.now() - copied.expiry_now
-        moved = shifted(copied, shift)
+        moved = shift_copied_times(copied, shift)
         own = (copied.names.app, copied.names.user)
         job = CopyPartition(*own, moved, self.model, self.replace, copied.nbytes)
         target.submit(job).result()
         if not job.is_written:
             return False
-        written = _read_rows(target, copied.names._replace(part=job.part))
+        written = _rows_to_compare(target, copied.names._replace(part=job.part))
         if written is None or written.names.seq != copied.names.seq:
             return True  # a service of the target has changed the user since
         if (
@@ -300,7 +300,7 @@ class _Copier:
         return True
 
 
-def _read_rows(storage: Storage, names: PartitionNames) -> PartitionCopy | None:
+def _rows_to_compare(storage: Storage, names: PartitionNames) -> PartitionCopy | None:
     with storage.read() as reads:
         return reads.partition_copy(names, storage.expiry_clock.now())
 
@@ -336,5 +336,5 @@ def name_traces(
         return [*traces_in_file(place, name, parts)]
     with needing_psycopg():
         from vecall.store.postgres.storage import traces_in_database
-    shown = public_url(place)
+    shown = url_without_secrets(place)
     return [(shown, each) for each in traces_in_database(place, name, parts)]

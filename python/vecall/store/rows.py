@@ -19,18 +19,18 @@ from vecall.scalars import exact_arguments
 from vecall.store.values import (
     ITEM_COLUMNS,
     PIECES,
-    canonical,
-    old_spellings,
-    stored_object,
+    canonical_column_text,
+    old_numpy_spellings,
+    parse_stored_object,
 )
 
 
-def text_hash(text: str) -> bytes:
+def hash_of_text(text: str) -> bytes:
     """Return the 16-byte hash that identifies equal texts."""
     return blake2b(text.encode(), digest_size=16).digest()
 
 
-def memory_id(*parts: str | float | None) -> str:
+def make_memory_id(*parts: str | float | None) -> str:
     """Return the durable id of a memory: 32 hexadecimal digits.
 
     The parts are (session id, event id), or (session id, author, timestamp, text) if
@@ -42,7 +42,7 @@ def memory_id(*parts: str | float | None) -> str:
         if part is None:
             digest.update(b"-")
             continue
-        given = canonical(part)
+        given = canonical_column_text(part)
         try:
             data = given.encode()
         except UnicodeEncodeError:
@@ -52,15 +52,15 @@ def memory_id(*parts: str | float | None) -> str:
     return digest.hexdigest()
 
 
-def passages_from(first: str) -> tuple[str, str]:
+def passage_id_bounds(first: str) -> tuple[str, str]:
     """Return bounds: the ids of a turn's passages, but its own, are between them."""
-    own = memory_id("passage", first)
+    own = make_memory_id("passage", first)
     return f"{own}.", f"{own}/"  # the character after the full stop
 
 
 def passage_id(first: str, number: int) -> str:
     """Return the id of the passage with a number, from 2, of a turn."""
-    return f"{passages_from(first)[0]}{number}"
+    return f"{passage_id_bounds(first)[0]}{number}"
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Draft:
     @property
     def hash(self) -> bytes:
         """The hash of the text."""
-        return text_hash(self.text)
+        return hash_of_text(self.text)
 
 
 class Row(NamedTuple):
@@ -168,7 +168,7 @@ def checksum(row: Row, vec: bytes | None) -> int:
     values = _checksummed_values(row)
     joined = joined_values(values)
     if joined is None:
-        return _compute_row_crc(list(map(canonical, values)), vec)
+        return _compute_row_crc(list(map(canonical_column_text, values)), vec)
     return zlib.crc32(vec or b"", zlib.crc32(joined))
 
 
@@ -176,13 +176,13 @@ def _compute_row_crc(texts: list[str], vec: bytes | None) -> int:
     return zlib.crc32(vec or b"", zlib.crc32("\0".join(texts).encode()))
 
 
-def has_old_checksum(row: Row, vec: bytes | None, crc: object) -> bool:
+def has_old_row_checksum(row: Row, vec: bytes | None, crc: object) -> bool:
     """Whether a checksum is of a spelling that vecall wrote once."""
     values = _checksummed_values(row)
     places = list(_WAS_NUMPY)
     if row.last_used is not None:
         places.append(_ALWAYS_SUMMED + 1)
-    old = old_spellings(list(map(canonical, values)), values, places)
+    old = old_numpy_spellings(list(map(canonical_column_text, values)), values, places)
     return any(_compute_row_crc(texts, vec) == crc for texts in old)
 
 
@@ -193,7 +193,7 @@ def is_whole(row: Row, vec: Any, crc: object) -> bool:
     checksum.
     """
     own = row_checksum(row, vec)
-    return own is not None and (own == crc or has_old_checksum(row, vec, crc))
+    return own is not None and (own == crc or has_old_row_checksum(row, vec, crc))
 
 
 class RowWithVector(NamedTuple):
@@ -237,20 +237,20 @@ COMPARED = (
 """The fields whose change makes a new revision."""
 
 
-def was_overwritten(draft: Draft, digests: set[str]) -> bool:
+def was_draft_overwritten(draft: Draft, digests: set[str]) -> bool:
     """Whether a draft equals a revision that a correction has overwritten."""
-    digest = digest_of(draft)
+    digest = digest_of_draft(draft)
     return digest in digests or digest[:SHORT] in digests
 
 
-def digest_of(draft: Draft) -> str:
+def digest_of_draft(draft: Draft) -> str:
     """Return a digest of the fields in `COMPARED`."""
     return _compared_values_digest({name: getattr(draft, name) for name in COMPARED})
 
 
-def digest_of_old(old: str) -> str:
+def digest_of_revision(old: str) -> str:
     """Return the digest of a revision; the history may hold only the digest."""
-    revision: dict[str, object] = stored_object(old)
+    revision: dict[str, object] = parse_stored_object(old)
     digest = revision.get("digest")
     return digest if isinstance(digest, str) else _compared_values_digest(revision)
 
@@ -361,7 +361,7 @@ class ExistingMemories:
             if draft.id in self.let_go and not fact:
                 return False
             old = self.corrected.get(draft.id)
-            if old is not None and was_overwritten(draft, old):
+            if old is not None and was_draft_overwritten(draft, old):
                 return False
         stored = self.texts.get(draft.id)
         return stored is None or stored != (draft.hash, draft.author)
@@ -438,7 +438,7 @@ class PartitionCopy:
         """Compute the digest."""
         digest = blake2b(digest_size=16)
         for value in self.names[1:]:
-            digest.update(_encode_for_digest(value))
+            digest.update(_encode_value_for_digest(value))
         for table, rows in self.tables.items():
             known = TABLES[table]
             summed = [
@@ -450,7 +450,7 @@ class PartitionCopy:
             for row in rows:
                 # Whether a time is set counts; its value depends on the clock.
                 values = [row[at] is None if clock else row[at] for at, clock in summed]
-                digest.update(b"".join(map(_encode_for_digest, values)))
+                digest.update(b"".join(map(_encode_value_for_digest, values)))
         self.digest = digest.hexdigest()
 
     @property
@@ -473,7 +473,7 @@ class PartitionCopy:
         return max((abs(theirs - ours - shift) for ours, theirs in times), default=0.0)
 
 
-def _encode_for_digest(value: object) -> bytes:
+def _encode_value_for_digest(value: object) -> bytes:
     if isinstance(value, bytes):
         return b"b%d:%s" % (len(value), value)
     if isinstance(value, str):
@@ -488,7 +488,7 @@ def _expiry_clock_times(copied: PartitionCopy) -> Iterator[float]:
         yield from (row[at] for row in rows if at is not None and row[at] is not None)
 
 
-def shifted(copied: PartitionCopy, shift: float) -> PartitionCopy:
+def shift_copied_times(copied: PartitionCopy, shift: float) -> PartitionCopy:
     """Return the rows with `shift` seconds added to the times on the expiry clock."""
     tables = dict(copied.tables)
     for table, rows in copied.tables.items() if shift else ():
@@ -536,7 +536,7 @@ class SnapshotTag(NamedTuple):
         return cls(uuid, *version, nonce, model, _ANALYSIS)
 
     @classmethod
-    def unpack(cls, data: bytes) -> SnapshotTag:
+    def unpack_tag(cls, data: bytes) -> SnapshotTag:
         """Return the tag that 48 bytes encode."""
         return cls(*_TAG.unpack(data))
 
@@ -544,7 +544,7 @@ class SnapshotTag(NamedTuple):
     def of_snapshot(cls, header: bytes) -> SnapshotTag | None:
         """Return the tag in the first bytes of a snapshot; None if they are too few."""
         tag = header[TAG_AT : TAG_AT + _TAG.size]
-        return cls.unpack(tag) if len(tag) == _TAG.size else None
+        return cls.unpack_tag(tag) if len(tag) == _TAG.size else None
 
     def pack(self) -> bytes:
         """Return the tag as 48 bytes."""
@@ -557,7 +557,7 @@ class SnapshotTag(NamedTuple):
         return state == (uuid, part, 0, 0, nonce, model, _ANALYSIS)
 
 
-def recorded(nonce: bytes, data: bytes) -> bytes:
+def record_of_snapshot(nonce: bytes, data: bytes) -> bytes:
     """Return the record that a storage has of a snapshot: nonce and digest."""
     return nonce + blake2b(data, digest_size=_DIGEST_BYTES).digest()
 
@@ -565,7 +565,7 @@ def recorded(nonce: bytes, data: bytes) -> bytes:
 def checked_snapshot(part: int, record: bytes, data: bytes) -> bytes | None:
     """Return the bytes of a snapshot if they are those on record, else None."""
     nonce = record[:NONCE_BYTES]
-    if record == recorded(nonce, data):
+    if record == record_of_snapshot(nonce, data):
         return data
     # Another process may just have replaced the snapshot. With the recorded nonce, it
     # is the recorded snapshot, altered.

@@ -19,18 +19,18 @@ from operator import attrgetter
 from vecall.concurrency.executor import InterruptibleFuture
 from vecall.errors import ClosedError, StorageError, StorageFullError, VecallError
 from vecall.store import rows
-from vecall.store.file.connections import as_typed
+from vecall.store.file.connections import as_typed_file_error
 from vecall.store.file.database import Database
 from vecall.store.file.filesystem import SnapshotFolder
 from vecall.store.maintenance.backups import SqliteMaintenance
 from vecall.store.names import find_part, find_surely
-from vecall.store.queries.item_reads import item_at
+from vecall.store.queries.item_reads import read_item_at
 from vecall.store.storage import StorageReads
-from vecall.store.transaction import EmbeddingModel, WriteJob, adopt
+from vecall.store.transaction import EmbeddingModel, WriteJob, adopt_model
 from vecall.store.values import ItemRow
 from vecall.store.writes import add
-from vecall.store.writes.history import RecordSnapshot, newer_is_recorded, purges
-from vecall.store.writes.model_migration import begin_migration
+from vecall.store.writes.history import RecordSnapshot, count_purges, newer_is_recorded
+from vecall.store.writes.model_migration import begin_model_migration
 
 # Snapshots in a folder next to the file, which has a record of each.
 
@@ -45,7 +45,7 @@ class SqliteSnapshots:
 
     def generation(self) -> int:
         with self._database.read_transaction() as connection:
-            return purges(connection)
+            return count_purges(connection)
 
     def read(self, part: int, record: bytes) -> bytes | None:
         data = self._folder.read(part)
@@ -54,12 +54,12 @@ class SqliteSnapshots:
     def write(
         self, app: str, user: str, tag: rows.SnapshotTag, data: bytes, generation: int
     ) -> bool:
-        header = self._folder.header(tag.part)
+        header = self._folder.read_snapshot_header(tag.part)
         with self._database.read_transaction() as connection:
             if newer_is_recorded(connection, tag, header):
                 return False
         self._folder.write(tag.part, data)
-        record = rows.recorded(tag.nonce, data)
+        record = rows.record_of_snapshot(tag.nonce, data)
         job = RecordSnapshot(app, user, record, tag, generation)
         self._submit(job).result()
         if not job.is_recorded:
@@ -73,7 +73,7 @@ class SqliteSnapshots:
 # Runs jobs that share a transaction; each succeeds or fails by itself.
 
 
-def run_in_savepoint(
+def run_job_in_savepoint(
     connection: sqlite3.Connection, job: WriteJob
 ) -> rows.Change | BaseException:
     """Run a job in its own savepoint; return its change, or its error."""
@@ -87,7 +87,7 @@ def run_in_savepoint(
             raise
         connection.execute("ROLLBACK TO job")
         connection.execute("RELEASE job")
-        return as_typed(error)
+        return as_typed_file_error(error)
     connection.execute("RELEASE job")
     return change
 
@@ -140,7 +140,7 @@ class _Lines(dict[tuple[object, object], deque[_Pending]]):
         user = getattr(job, "app", None), getattr(job, "user", None)
         self.setdefault(user, deque()).append(pending)
 
-    def next_group(self) -> list[_Pending]:
+    def take_next_group(self) -> list[_Pending]:
         """Remove and return the jobs of the next transaction, at least one."""
         group: list[_Pending] = []
         room = _GROUP_BYTES
@@ -223,12 +223,12 @@ class Writer:
                     break
             more = None  # hold no reference while waiting
             if group or lines:
-                self._write_surely(group or lines.next_group())
+                self._write_group_surely(group or lines.take_next_group())
         if last is not None:
             with suppress(VecallError):
                 last.close()
 
-    def _write_surely(self, group: list[_Pending]) -> None:
+    def _write_group_surely(self, group: list[_Pending]) -> None:
         """Write a group and resolve every future, also after an unexpected error."""
         try:
             self._write(group)
@@ -244,20 +244,20 @@ class Writer:
 
     def _write(self, group: list[_Pending]) -> None:
         try:
-            group = self._refuse_without_room(group)
+            group = self._refuse_jobs_without_room(group)
             try:
                 self._commit(group)
             except StorageFullError as error:
                 # Jobs that only delete are retried, with the reserved space released.
-                self._fail([pending for pending in group if pending.size], error)
+                self._fail_group([pending for pending in group if pending.size], error)
                 group = [pending for pending in group if not pending.size]
                 if group:
                     self._commit_on_full_disk(group, error)
         except BaseException as error:
-            self._fail(group, error)
+            self._fail_group(group, error)
             return
         for pending in group:
-            self._acknowledge(pending)
+            self._acknowledge_job(pending)
 
     def _commit_on_full_disk(
         self, group: list[_Pending], error: StorageFullError
@@ -278,9 +278,9 @@ class Writer:
         except StorageFullError:
             checkpoint()
             self._commit(group)
-        reserve.fill(reserve.lacks())
+        reserve.fill(reserve.missing_bytes())
 
-    def _refuse_without_room(self, group: list[_Pending]) -> list[_Pending]:
+    def _refuse_jobs_without_room(self, group: list[_Pending]) -> list[_Pending]:
         """Refuse the jobs that would fill the disk; return the others."""
         estimated_bytes = sum(map(attrgetter("size"), group))
         if not estimated_bytes or self._database.has_room(estimated_bytes):
@@ -303,9 +303,9 @@ class Writer:
             pending.outcome = None
         with self._database.write_transaction() as connection:
             for pending in group:
-                pending.outcome = run_in_savepoint(connection, pending.job)
+                pending.outcome = run_job_in_savepoint(connection, pending.job)
 
-    def _fail(self, group: list[_Pending], error: BaseException) -> None:
+    def _fail_group(self, group: list[_Pending], error: BaseException) -> None:
         """Fail all jobs of a group, none of which was committed."""
         for pending in group:
             outcome = pending.outcome
@@ -313,7 +313,7 @@ class Writer:
             if not pending.future.done():
                 pending.future.set_exception(own)
 
-    def _acknowledge(self, pending: _Pending) -> None:
+    def _acknowledge_job(self, pending: _Pending) -> None:
         change = pending.outcome
         if not isinstance(change, rows.Change):
             pending.future.set_exception(change)
@@ -390,18 +390,18 @@ class SqliteStorage:
             return add.lookup_existing(connection, asked, self.expiry_clock.now())
 
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
-        known, item = self._database.peek(item_at, app, user, ns, key)
+        known, item = self._database.peek(read_item_at, app, user, ns, key)
         if not known:
             self._database.peek(find_surely, app, user)
         return item
 
     def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
         with self._database.write_transaction() as connection:
-            return adopt(connection, model)
+            return adopt_model(connection, model)
 
     def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
         with self._database.write_transaction() as connection:
-            return begin_migration(connection, model)
+            return begin_model_migration(connection, model)
 
     def close(self) -> None:
         self._writer.close()

@@ -25,7 +25,7 @@ import numpy as np
 from vecall.errors import CorruptFileError, EmbeddingMismatchError
 from vecall.filters.rights import FULL, Rights, tiers_from
 from vecall.store.rows import Added, Change
-from vecall.store.values import NO_VALUE, require_counts
+from vecall.store.values import NO_VALUE, require_whole_numbers
 
 
 class Result(Protocol):
@@ -131,7 +131,7 @@ def leave(
 
 
 @singledispatch
-def retire(transaction: Any, part: int) -> None:
+def retire_partition(transaction: Any, part: int) -> None:
     """Record that a partition was deleted, so that its number is not used again."""
     transaction.execute(
         "INSERT INTO meta (key, value) VALUES ('last_part', ?) "
@@ -143,7 +143,7 @@ def retire(transaction: Any, part: int) -> None:
 
 
 @singledispatch
-def read_ahead(
+def announce_reads(
     transaction: Any,  # noqa: ARG001
     statements: Callable[[], Iterable[Statement]],  # noqa: ARG001
 ) -> bool:
@@ -181,11 +181,11 @@ def visible(rights: Rights) -> str:
 
 @lru_cache(maxsize=32)
 def _visibility_condition(rights: Rights) -> str:
-    condition = above_floor(rights)
+    condition = trust_condition(rights)
     return condition if rights.review else f"{condition} AND mem.state <> 'quarantined'"
 
 
-def above_floor(rights: Rights) -> str:
+def trust_condition(rights: Rights) -> str:
     """Return the part of `visible` that concerns trust."""
     if rights.min_trust is None or not rights.has_floor:
         return ""
@@ -279,7 +279,7 @@ def select_in(
     )
 
 
-def fact(connection: Transaction, key: str) -> str | None:
+def read_fact(connection: Transaction, key: str) -> str | None:
     """Return a fact of the table `meta`; None if it is not there."""
     found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,))
     row = found.fetchone()
@@ -295,7 +295,7 @@ def set_fact(connection: Transaction, key: str, value: str) -> None:
     )
 
 
-def execute_in(
+def execute_among(
     connection: Transaction, statement: str, before: Sequence[Any], among: Sequence[Any]
 ) -> None:
     """Execute an UPDATE or DELETE that ends in "IN", for many values."""
@@ -333,7 +333,7 @@ def is_print(value: object, dim: int) -> bool:
 def checked_model(row: tuple[Any, ...]) -> EmbeddingModel:
     """Return the model of a row of `model`; refuse what vecall never writes."""
     name, dim, id_, print_ = row
-    require_counts(dim, id_)
+    require_whole_numbers(dim, id_)
     if not isinstance(name, str) or not 1 <= dim <= _MAX_DIM:
         raise CorruptFileError(NO_VALUE)
     if print_ is not None and not is_print(print_, dim):
@@ -357,7 +357,7 @@ def has_memories(connection: Transaction) -> bool:
     return bool(found[0])
 
 
-def require_same(stored: EmbeddingModel, candidate: EmbeddingModel) -> None:
+def require_same_model(stored: EmbeddingModel, candidate: EmbeddingModel) -> None:
     """Check that an embedder produces the vectors of the file's model."""
     if (stored.name, stored.dim) != (candidate.name, candidate.dim):
         raise EmbeddingMismatchError(
@@ -376,7 +376,7 @@ def require_same(stored: EmbeddingModel, candidate: EmbeddingModel) -> None:
             )
 
 
-def require_active(connection: Transaction, model: int | None) -> None:
+def require_active_model(connection: Transaction, model: int | None) -> None:
     """Check, inside a transaction, that `model` is still the active model."""
     if model is None:
         return
@@ -388,11 +388,11 @@ def require_active(connection: Transaction, model: int | None) -> None:
         )
 
 
-def adopt(connection: Transaction, candidate: EmbeddingModel) -> EmbeddingModel:
+def adopt_model(connection: Transaction, candidate: EmbeddingModel) -> EmbeddingModel:
     """Make `candidate` the model of a file that has none, inside a transaction."""
     stored = active_model(connection)
     if stored is not None:
-        require_same(stored, candidate)
+        require_same_model(stored, candidate)
         return stored
     connection.execute(
         "INSERT INTO model (name, dim, fingerprint, state) VALUES (?, ?, ?, 'active')",

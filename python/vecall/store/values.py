@@ -34,16 +34,16 @@ def _parse_json(text: str) -> Any:
         return None
 
 
-def json_object(text: str, name: str) -> dict[str, Any]:
+def parse_given_object(text: str, name: str) -> dict[str, Any]:
     """Return the JSON object in a caller's string: not too deep, all numbers finite."""
     found = _parse_json(text)
-    if not isinstance(found, dict) or not _is_shallow(found):
+    if not isinstance(found, dict) or not _is_shallow_json(found):
         msg = f"{name}: expected a JSON object as a string, all numbers finite"
         raise InvalidArgumentError(msg)
     return found
 
 
-def stored_object(text: str) -> dict[str, Any]:
+def parse_stored_object(text: str) -> dict[str, Any]:
     """Return a JSON object of the file."""
     found = _parse_json(text)
     if not isinstance(found, dict):
@@ -62,13 +62,13 @@ def stored_list(text: str) -> list[Any]:
 WHOLE = frozenset([int])  # the types of whole numbers
 
 
-def require_counts(*values: object) -> None:
+def require_whole_numbers(*values: object) -> None:
     """Check that values of the file are whole numbers."""
     if not WHOLE.issuperset(map(type, values)):
         raise CorruptFileError(NO_VALUE)
 
 
-def check_past(values: Mapping[str, Any], name: str) -> None:
+def check_revision_values(values: Mapping[str, Any], name: str) -> None:
     """Check an overwritten revision of a memory, or its digest."""
     if not isinstance(values.get("digest", values.get("text")), str):
         raise InvalidArgumentError(f"{name}: expected a text, or a digest of it")
@@ -76,20 +76,20 @@ def check_past(values: Mapping[str, Any], name: str) -> None:
         if value is None:
             continue
         if field in ("ts", "updated_at"):
-            to_seconds(_require_number(value, name), f"{name}.{field}")
+            to_seconds(_require_json_number(value, name), f"{name}.{field}")
         elif field == "importance":
             check_share(value, f"{name}.{field}")
         elif field in ("content", "meta"):
-            json_object(_require_type(value, str, name), f"{name}.{field}")
+            parse_given_object(_require_json_type(value, str, name), f"{name}.{field}")
         elif field in _PAST_STRINGS:
-            _require_type(value, str, name)
+            _require_json_type(value, str, name)
         elif field == "state" and value == "quarantined":
             continue
         else:
             raise InvalidArgumentError(f"{name}: expected the fields of a memory")
 
 
-def check_turn(event: Mapping[str, Any], name: str) -> None:
+def check_buffered_turn(event: Mapping[str, Any], name: str) -> None:
     """Check a buffered turn or compaction."""
     content, actions = event.get("content"), event.get("actions")
     if content is None and not isinstance(actions, Mapping):
@@ -100,9 +100,9 @@ def check_turn(event: Mapping[str, Any], name: str) -> None:
         _check_compaction(actions.get("compaction"), name)
     for field in _STRINGS:
         if event.get(field) is not None:
-            _require_type(event[field], str, name)
+            _require_json_type(event[field], str, name)
     if event.get("timestamp") is not None:
-        to_seconds(_require_number(event["timestamp"], name), f"{name}.timestamp")
+        to_seconds(_require_json_number(event["timestamp"], name), f"{name}.timestamp")
     if event.get("importance") is not None:
         check_share(event["importance"], f"{name}.importance")
     meta = event.get("custom_metadata", {})
@@ -110,7 +110,7 @@ def check_turn(event: Mapping[str, Any], name: str) -> None:
         raise InvalidArgumentError(f"{name}.custom_metadata: expected a mapping")
     for field in ("ttl", "revision_ttl"):
         if meta.get(field) is not None:
-            ttl_seconds(_require_number(meta[field], name))
+            ttl_seconds(_require_json_number(meta[field], name))
 
 
 def _check_content(content: object, name: str) -> None:
@@ -135,21 +135,21 @@ def _check_compaction(compaction: object, name: str) -> None:
         raise InvalidArgumentError(f"{name}.actions: expected a compaction")
     for field in ("start_timestamp", "end_timestamp"):
         if compaction.get(field) is not None:
-            to_seconds(_require_number(compaction[field], name), f"{name}.{field}")
+            to_seconds(_require_json_number(compaction[field], name), f"{name}.{field}")
     _check_content(compaction.get("compacted_content"), name)
 
 
-def _require_number(value: Any, name: str) -> Any:
-    return _require_type(value, int | float, name)
+def _require_json_number(value: Any, name: str) -> Any:
+    return _require_json_type(value, int | float, name)
 
 
-def _require_type(value: Any, types: Any, name: str) -> Any:
+def _require_json_type(value: Any, types: Any, name: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, types):
         raise InvalidArgumentError(f"{name}: expected texts and numbers as they were")
     return value
 
 
-def _is_shallow(value: object) -> bool:
+def _is_shallow_json(value: object) -> bool:
     """Whether a value is nested at most 200 levels, which other JSON writers accept."""
     level: list[object] = [value]
     for _ in range(_DEPTH):
@@ -190,10 +190,10 @@ NO_VALUE = (
 #
 # A checksum was once of the `repr` of what a caller gave. A number of NumPy's, such as
 # a TTL, was written as a plain number with a checksum of its NumPy spelling. Rows with
-# such a checksum are whole; `old_spellings` finds them again.
+# such a checksum are whole; `old_numpy_spellings` finds them again.
 
 
-def canonical(value: object) -> str:
+def canonical_column_text(value: object) -> str:
     """Return the text of a string or a number of a row; "" for None."""
     if value is None:
         return ""
@@ -204,7 +204,7 @@ def canonical(value: object) -> str:
     return int.__repr__(value)
 
 
-def old_spellings(
+def old_numpy_spellings(
     texts: Sequence[str], values: Sequence[object], places: Sequence[int]
 ) -> Iterator[list[str]]:
     """Yield the texts of a row as a value of NumPy's at some places had spelled them.
@@ -277,23 +277,23 @@ class StoredValue(NamedTuple):
         )
 
 
-def json_text(value: Any) -> str:
+def encode_json_value(value: Any) -> str:
     """Return a value of plain dicts and lists as JSON that UTF-8 can hold."""
     text = _ENCODE(value)
     is_valid = text.isascii() or is_utf8(text)
     return text if is_valid else _ENCODE_ASCII(value)  # a lone surrogate
 
 
-def in_pieces(value: Any) -> StoredValue:
+def value_in_pieces(value: Any) -> StoredValue:
     """Return a large value of plain dicts and lists as it is stored."""
     # No step of it takes longer for a longer string, apart from the copy of a piece.
     found = _Pieces()
-    outline = json_text([found.take_long_strings(value), found.places])
+    outline = encode_json_value([found.take_long_strings(value), found.places])
     pieces = found.pieces
     last = _cut_into_pieces(outline) if len(outline) > LARGE else []
     pieces += last
     if not pieces:
-        return StoredValue(json_text(value))
+        return StoredValue(encode_json_value(value))
     head = f"{_MARK}{len(pieces)},{len(last)}:"
     return StoredValue(head if last else head + outline, tuple(pieces))
 
@@ -324,7 +324,7 @@ class _Pieces:
         return None
 
 
-def _filled_outline(outline: Any, texts: dict[int, str], nulls: Iterator[int]) -> Any:
+def _fill_outline(outline: Any, texts: dict[int, str], nulls: Iterator[int]) -> Any:
     """Return an outline with texts in place of some of its nulls, by their numbers."""
     if outline is None:
         return texts.pop(next(nulls), None)
@@ -334,7 +334,7 @@ def _filled_outline(outline: Any, texts: dict[int, str], nulls: Iterator[int]) -
             steps = list(outline.items())
         for step, each in steps:
             if each is None or isinstance(each, list | dict):
-                outline[step] = _filled_outline(each, texts, nulls)
+                outline[step] = _fill_outline(each, texts, nulls)
     return outline
 
 
@@ -349,7 +349,7 @@ def _storable_pieces(parts: list[str]) -> tuple[list[str], bool]:
     return [json.dumps(part)[1:-1] for part in parts], True
 
 
-def number_of_pieces(text: str) -> int:
+def count_value_pieces(text: str) -> int:
     """Return how many pieces the value of a row has; 0 of a small one."""
     return _piece_counts(text)[0] if text.startswith(_MARK) else 0
 
@@ -365,7 +365,7 @@ def _piece_counts(text: str) -> tuple[int, int]:
     return numbers
 
 
-def parsed_value(text: str, pieces: Sequence[str]) -> Any:
+def parse_item_value(text: str, pieces: Sequence[str]) -> Any:
     """Return the value of a row and its pieces."""
     if not text.startswith(_MARK):
         return _PARSE(text)[0]
@@ -382,7 +382,7 @@ def parsed_value(text: str, pieces: Sequence[str]) -> Any:
             if is_escaped:
                 some = [json.loads(f'"{part}"') for part in some]
             texts[number] = "".join(some)
-        filled = _filled_outline(value, texts, itertools.count())
+        filled = _fill_outline(value, texts, itertools.count())
     except (ValueError, TypeError, LookupError, RecursionError):
         raise CorruptFileError(DAMAGED_ITEM) from None
     if texts:
@@ -478,7 +478,7 @@ class ItemState(NamedTuple):
         """The random digits of the newest change."""
         return self.heads[-HEAD_DIGITS:]
 
-    def follows(self, head: str) -> bool:
+    def is_after_change(self, head: str) -> bool:
         """Return whether this is the state after a change, or a later one."""
         # `head` has the random digits of the change; "" is before the first one. Also
         # False if more than 32 changes came after it.
@@ -529,26 +529,26 @@ def item_checksum(row: ItemRow) -> int:
     return zlib.crc32(repr(exact_arguments(row[:8])).encode())
 
 
-def has_old_checksum(row: ItemRow, crc: object) -> bool:
+def has_old_item_checksum(row: ItemRow, crc: object) -> bool:
     """Whether a checksum is of a spelling that vecall wrote once."""
     # That of a key which was a member of an enum named the enum, so it is not known.
     values = row[:8]
-    old = old_spellings(list(map(repr, values)), values, _WAS_NUMPY)
+    old = old_numpy_spellings(list(map(repr, values)), values, _WAS_NUMPY)
     return any(zlib.crc32(f"({', '.join(text)})".encode()) == crc for text in old)
 
 
-def checked_item(
+def check_item_checksum(
     values: Sequence[Any], crc: object, vecs: bytes | None = None
 ) -> ItemRow:
     """Return the item of a row of `ITEM_COLUMNS`; its vectors are not checked here."""
     # Whole numbers come back as floats; their text has to be that of the checksum.
     row = ItemRow(*(*values, vecs))
-    if crc != item_checksum(row) and not has_old_checksum(row, crc):
+    if crc != item_checksum(row) and not has_old_item_checksum(row, crc):
         raise CorruptFileError(DAMAGED_ITEM)
     return row
 
 
-def with_checksum(rid: int, vectors: bytes) -> bytes:
+def vectors_with_checksum(rid: int, vectors: bytes) -> bytes:
     """Return vectors as they are stored."""
     return vectors + _vectors_crc(rid, vectors)
 

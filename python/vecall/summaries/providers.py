@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 from vecall import errors
 from vecall.clock import to_iso, to_seconds
 from vecall.content import get_field, get_list, text_parts, to_valid_utf8
-from vecall.scalars import Shown, exact, make_exact
+from vecall.scalars import Shown, exact, make_fields_exact
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -47,7 +47,7 @@ class SessionSummary(Shown):
             InvalidArgumentError: A value is not allowed.
             InvalidTypeError: The type of a value is not allowed.
         """
-        make_exact(self)
+        make_fields_exact(self)
         summary: object = self.summary
         if not isinstance(summary, str):
             raise errors.InvalidTypeError("summary: expected a text")
@@ -119,7 +119,7 @@ class TranscriptLine(NamedTuple):
     timestamp: float | None
 
 
-def turns_of(session: object) -> list[TranscriptLine]:
+def turns_of_session(session: object) -> list[TranscriptLine]:
     """Return the turns of a session in its order."""
     # Events without text and the partial events of a streamed turn are omitted. A line
     # has only the text of an event, without thoughts, calls, responses and files.
@@ -127,7 +127,7 @@ def turns_of(session: object) -> list[TranscriptLine]:
     return [line for line in map(_transcript_line, events) if line is not None]
 
 
-def time_of(source: object, name: str) -> float | None:
+def time_of_turn(source: object, name: str) -> float | None:
     """Return a time in seconds; None if it is absent or its type is not a time."""
     value = get_field(source, name)
     if isinstance(value, float | int | str | datetime) and not isinstance(value, bool):
@@ -139,19 +139,19 @@ def _transcript_line(event: object) -> TranscriptLine | None:
     if get_field(event, "partial") is True:
         return None  # a later event has the whole turn
     content = get_field(event, "content")
-    text = _one_line(
+    text = _turn_in_one_line(
         " ".join(text_parts(get_field(event, "text") if content is None else content))
     )
     if not text:
         return None
     author = get_field(event, "author")
-    name = _one_line(author) if isinstance(author, str) else ""
-    timestamp = time_of(event, "timestamp")
+    name = _turn_in_one_line(author) if isinstance(author, str) else ""
+    timestamp = time_of_turn(event, "timestamp")
     when = "" if timestamp is None else f"[{to_iso(timestamp)}] "
     return TranscriptLine(f"{when}{name or 'unknown'}: {text}", timestamp)
 
 
-def _one_line(text: str) -> str:
+def _turn_in_one_line(text: str) -> str:
     """Return a text in one line, so that it cannot imitate another turn."""
     return " ".join(to_valid_utf8(text).split())
 
@@ -171,7 +171,7 @@ class LlmOutput(NamedTuple):
     key_facts: tuple[str, ...] = ()
 
 
-def read_answer(text: str) -> list[LlmOutput]:
+def read_summaries_of_answer(text: str) -> list[LlmOutput]:
     """Return every summary of an answer, in order, each once.
 
     A summary is a JSON object whose "summary" is a string: alone, in an array or inside
@@ -204,22 +204,22 @@ def _summaries_of_value(value: Any) -> list[LlmOutput]:
     items = value if isinstance(value, list) else [value]
     return [
         LlmOutput(
-            _clean_text(item["summary"]),
-            _answer_texts(item.get("topics")),
-            _answer_texts(get_field(item, "key_facts")),
+            _clean_summary_text(item["summary"]),
+            _texts_of_answer_value(item.get("topics")),
+            _texts_of_answer_value(get_field(item, "key_facts")),
         )
         for item in items
         if isinstance(item, Mapping) and isinstance(item.get("summary"), str)
     ]
 
 
-def _answer_texts(value: Any) -> tuple[str, ...]:
+def _texts_of_answer_value(value: Any) -> tuple[str, ...]:
     items = value if isinstance(value, list) else [value]
-    texts = (_clean_text(item) for item in items if isinstance(item, str))
+    texts = (_clean_summary_text(item) for item in items if isinstance(item, str))
     return tuple(text for text in texts if text)
 
 
-def _clean_text(text: str) -> str:
+def _clean_summary_text(text: str) -> str:
     return to_valid_utf8(text).strip()
 
 
@@ -315,7 +315,7 @@ class LlmSummaryProvider:
             InvalidArgumentError: The session's events cannot be read.
             SummaryError: The model failed, or its answer is blank or not a string.
         """
-        parts = _split_turns(turns_of(session), self._max_chars)
+        parts = _split_turns(turns_of_session(session), self._max_chars)
         found: list[SessionSummary] = []
         for index, part in enumerate(parts):
             answer = self._ask(part)
@@ -382,7 +382,7 @@ def _summaries_in_answer(
         raise errors.SummaryError(
             f"llm: must return a text, not {type(answer).__name__}"
         )
-    found = read_answer(answer)
+    found = read_summaries_of_answer(answer)
     if not found:
         raise errors.SummaryError("llm: its answer is blank")
     times = [turn.timestamp for turn in part if turn.timestamp is not None]
@@ -486,8 +486,8 @@ def compaction_of(event: object) -> SessionSummary | None:
         return None
     return SessionSummary(
         text,
-        start_timestamp=time_of(compaction, "start_timestamp"),
-        end_timestamp=time_of(compaction, "end_timestamp"),
+        start_timestamp=time_of_turn(compaction, "start_timestamp"),
+        end_timestamp=time_of_turn(compaction, "end_timestamp"),
     )
 
 
@@ -503,7 +503,7 @@ def _split_events(events: Sequence[Any]) -> tuple[list[SessionSummary], list[Any
     end = max(ends, default=-math.inf)
     rest = []
     for index, event in enumerate(events):
-        when = time_of(event, "timestamp")
+        when = time_of_turn(event, "timestamp")
         is_later = index > last if when is None else when > end
         if is_later and _event_compaction(event) is None:
             rest.append(event)

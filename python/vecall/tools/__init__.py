@@ -18,7 +18,7 @@ from vecall.tools.base import (
     OnMissing,
     Placement,
     RunOwner,
-    restricted,
+    restrict_service,
     search_with_fallback,
 )
 from vecall.tools.for_models import (
@@ -33,7 +33,6 @@ from vecall.tools.output import DEFAULT_MAX_TOKENS, ShownMemories
 from vecall.tools.preload import (
     PreloadFormat,
     PreloadMemory,
-    RunMemory,
     UnaskedFloor,
     checked_floor,
     search_unasked,
@@ -52,7 +51,6 @@ __all__ = [
     "PreloadMemory",
     "RecallMemory",
     "Remember",
-    "RunMemory",
     "RunOwner",
     "ShownMemories",
     "UnaskedFloor",
@@ -120,7 +118,7 @@ def memory_tools(
         found.append(expand)
     if not write:
         return found
-    who = (restricted(memory, Rights(min_trust=floor)), app_name, user_id)
+    who = (restrict_service(memory, Rights(min_trust=floor)), app_name, user_id)
     said: dict[str, Any] = {"author": author, "trust": trust, "on_missing": on_missing}
     kinds: list[tuple[type[MemoryTool], dict[str, Any]]] = [
         (Remember, said),

@@ -42,7 +42,7 @@ from vecall.validation import check_filter, check_name, checked_owner
 _NAMES = ("id", "author", "session_id", "event_id", "kind", "source", "trust")
 
 
-def limits_of(memory: object) -> Limits:
+def limits_of_service(memory: object) -> Limits:
     """Return the limits of a service; the default limits if it has none."""
     limits = getattr(memory, "limits", None)
     return limits if isinstance(limits, Limits) else Limits()
@@ -68,7 +68,7 @@ def require_methods(memory: object, who: str, *names: str) -> None:
         raise errors.ConfigError(msg)
 
 
-def restricted(memory: Any, rights: Rights) -> Any:
+def restrict_service(memory: Any, rights: Rights) -> Any:
     """Return a service for a caller with fewer rights, or raise ConfigError."""
     if memory is None or rights.is_full:
         return memory
@@ -85,7 +85,7 @@ def checked_filter(memory: object, condition: object) -> Filter | None:
     """Return the filter of a tool's searches, which the service must support."""
     if condition is None:
         return None
-    checked = check_filter(condition, limits_of(memory), by_metadata=True)
+    checked = check_filter(condition, limits_of_service(memory), by_metadata=True)
     if isinstance(memory, MemoryService):
         return checked
     # Most processes have no vector store.
@@ -118,7 +118,7 @@ def _argument_names(function: Any) -> frozenset[str] | None:
     return None if inspect.Parameter.VAR_KEYWORD in kinds else frozenset(parameters)
 
 
-def taken_by(method: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_taken_by(method: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that a method takes."""
     return {
         name: value for name, value in arguments.items() if takes_argument(method, name)
@@ -258,7 +258,7 @@ class Argument(NamedTuple):
             raise errors.InvalidArgumentError(f"{name}: must be from {low} to {high}")
         return int(number)
 
-    def from_text(self, text: str) -> object:
+    def argument_from_text(self, text: str) -> object:
         """Return what a text stands for: a number, an array as JSON, a choice."""
         if self.type in (float, int) and len(text) <= _LONGEST_NUMBER:
             with suppress(ValueError):
@@ -391,7 +391,7 @@ class MemoryTool(ABC):
         """Bind the tool to one user."""
         if on_missing not in get_args(OnMissing):
             raise errors.ConfigError('on_missing: must be "error" or "empty"')
-        self._limits = limits_of(memory)
+        self._limits = limits_of_service(memory)
         if memory is not None:
             require_methods(memory, self.name, *self._needs)
         self._memory = memory
@@ -468,7 +468,7 @@ class MemoryTool(ABC):
         if not isinstance(untyped, Mapping):
             return {"error": "arguments: expected an object"}
         try:
-            given = self._converted(untyped)
+            given = self._convert_arguments(untyped)
             return await self._answer(self._memory, given, turn)
         except errors.InvalidArgumentError as error:
             return {"error": str(error)}
@@ -476,13 +476,13 @@ class MemoryTool(ABC):
             msg = f"{self.name}: this memory service lacks a method that the tool needs"
             raise errors.ConfigError(msg) from None
 
-    def _converted(self, arguments: Mapping[str, object]) -> dict[str, Any]:
+    def _convert_arguments(self, arguments: Mapping[str, object]) -> dict[str, Any]:
         """Return the arguments that are there, checked, or that have a default."""
         given: dict[str, Any] = {}
         for name, argument in self._arguments.items():
             value = arguments.get(name)
             if isinstance(value, str):
-                value = argument.from_text(value)
+                value = argument.argument_from_text(value)
             is_absent = value is None or (isinstance(value, str) and not value)
             if not is_absent or name in self._required:
                 given[name] = argument.read(value, name, clamps=self._clamps)
@@ -568,7 +568,7 @@ class RunOwner(Generic[C]):
         user_id: str | Callable[[C], str],
     ) -> None:
         """Check the names that are no functions."""
-        self._limits = limits_of(memory)
+        self._limits = limits_of_service(memory)
         self._app, self._user = app_name, user_id
         if self.is_fixed:
             self.of(None)  # type: ignore[arg-type]
@@ -614,7 +614,7 @@ async def search_with_fallback(
         ConfigError: The service's search does not support a floor or the filter.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
-    known = taken_by(memory.search_memory, given)
+    known = arguments_taken_by(memory.search_memory, given)
     if missing := given.keys() - known.keys() - {"top_k"}:
         msg = f"{', '.join(sorted(missing))}: this memory service's search has none"
         raise errors.ConfigError(msg)

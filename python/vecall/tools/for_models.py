@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from vecall.content import as_list
 from vecall.errors import InvalidArgumentError, NotFoundError, WriteRejectedError
-from vecall.filters.rights import Rights, may_correct
-from vecall.lexical.features import asks_list
+from vecall.filters.rights import Rights, may_correct_tier
+from vecall.lexical.features import query_asks_list
 from vecall.protocols import MemoryProtocol
 from vecall.tools import base, output
 from vecall.types import Filter, FilterLike, MemoryEntry
@@ -71,7 +71,7 @@ class SearchTool(base.MemoryTool):
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
         self._filter = base.checked_filter(memory, filter)
         self._turns = output.ShownMemories() if turns is None else turns
-        self._look = output.checked_look(
+        self._look = output.checked_look_options(
             max_tokens, count_tokens, scores=scores, neutralise=neutralise
         )
 
@@ -87,7 +87,7 @@ class SearchTool(base.MemoryTool):
         """Return up to `most` memories; of a list, up to `widest` half as good."""
         known = self._turns.already_recalled((self.app_name, self.user_id), turn)
         query = check_query(query)
-        is_list = widest is not None and asks_list(query)
+        is_list = widest is not None and query_asks_list(query)
         asked = max(most, _MOST_OF_LIST) if is_list else most
         found, is_by_words = await base.search_with_fallback(
             memory,
@@ -100,7 +100,7 @@ class SearchTool(base.MemoryTool):
         alike = most
         if is_list:
             best = found.memories[0].score if found.memories else None
-            alike = max(most, _count_alike(fresh, best))
+            alike = max(most, _count_alike_memories(fresh, best))
             most = min(alike, max(most, widest or 0))
         memories, left_out = await output.show_memories(fresh[:most], query, self._look)
         left_out += len(fresh[most:alike])
@@ -119,7 +119,7 @@ class SearchTool(base.MemoryTool):
         return answer
 
 
-def _count_alike(memories: Sequence[MemoryEntry], best: float | None) -> int:
+def _count_alike_memories(memories: Sequence[MemoryEntry], best: float | None) -> int:
     """Return how many of the memories match at least half as well as the best one."""
     if best is None or best <= 0.0:
         return 0  # another library's score
@@ -185,9 +185,9 @@ class ExpandSession(base.MemoryTool):
         min_trust: str | None = None,
     ) -> None:
         """Bind the tool to one user."""
-        memory = base.restricted(memory, Rights(min_trust=min_trust))
+        memory = base.restrict_service(memory, Rights(min_trust=min_trust))
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
-        self._look = output.checked_look(
+        self._look = output.checked_look_options(
             max_tokens, count_tokens, neutralise=neutralise
         )
 
@@ -221,14 +221,14 @@ class ExpandSession(base.MemoryTool):
         pieces = [output.Piece(output.cleaned(each)) for each in found]
         look = self._look
         most = look.max_tokens
-        cost = output.cost_of(look)
+        cost = output.token_cost(look)
         room = sum(map(cost, pieces)) if most is None else most - output.FRAME
         others = [piece.memory for n, piece in enumerate(pieces) if n != at]
         share = int(room * _SHARE_OF_REQUESTED) if others else room
         needed = min(sum(cost(output.Piece(each)) for each in others), room - share)
-        requested = output.from_character(pieces[at], begin, room - needed, cost)
+        requested = output.cut_from_character(pieces[at], begin, room - needed, cost)
         left = room - cost(requested)
-        beside = output.cut_to_fit(others, "", left, cost) if others else []
+        beside = output.cut_memories_to_fit(others, "", left, cost) if others else []
         shown = {at: requested}
         # The nearest turns first.
         places = [n for n in range(len(pieces)) if n != at]
@@ -395,7 +395,7 @@ class ForgetMemory(base.MemoryTool):
     ) -> None:
         """Bind the tool to one user."""
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
-        self._look = output.checked_look(**look)
+        self._look = output.checked_look_options(**look)
         self._max_entries = base.at_least_one(max_entries, "max_entries")
 
     async def _answer(
@@ -408,9 +408,9 @@ class ForgetMemory(base.MemoryTool):
         if given.get("ids"):
             msg = "ids: expected together with the token of the first call"
             raise InvalidArgumentError(msg)
-        return await self._propose(memory, check_query(given["query"]))
+        return await self._propose_forgetting(memory, check_query(given["query"]))
 
-    async def _propose(self, memory: Any, query: str) -> base.Answer:
+    async def _propose_forgetting(self, memory: Any, query: str) -> base.Answer:
         proposal = await memory.propose_forget(
             **self._owner,
             query=query,
@@ -474,7 +474,7 @@ class WritingTool(base.MemoryTool):
         self._source = check_name(source, "source", self._limits)
 
 
-def checked_text(given: base.Given) -> str:
+def checked_fact_text(given: base.Given) -> str:
     """Return the argument `text`, which must not be blank."""
     text: str = given["text"]
     if not text.strip():
@@ -512,7 +512,7 @@ class Remember(WritingTool):
         ConfigError: `on_missing` is invalid.
     """
 
-    _look = output.checked_look(scores=False)
+    _look = output.checked_look_options(scores=False)
 
     name = "remember"
     description = (
@@ -529,7 +529,7 @@ class Remember(WritingTool):
     async def _answer(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
-        text, kind = checked_text(given), given.get("kind")
+        text, kind = checked_fact_text(given), given.get("kind")
         entry = {
             "text": text,
             "kind": None if kind is None else check_name(kind, "kind", self._limits),
@@ -554,7 +554,7 @@ class Remember(WritingTool):
             ids = await memory.add_memory(
                 **self._owner,
                 memories=[entry],
-                **base.taken_by(memory.add_memory, more),
+                **base.arguments_taken_by(memory.add_memory, more),
             )
         except WriteRejectedError:
             ids = []
@@ -577,7 +577,7 @@ class Remember(WritingTool):
             except NotFoundError:
                 msg = "supersedes: this user has no such memory"
                 raise InvalidArgumentError(msg) from None
-            if not may_correct(known.trust, self._trust):
+            if not may_correct_tier(known.trust, self._trust):
                 return False
         return True
 
@@ -588,7 +588,7 @@ class Remember(WritingTool):
         offered = [
             each
             for each in (found[0] if found else ())
-            if may_correct(each.memory.trust, self._trust)
+            if may_correct_tier(each.memory.trust, self._trust)
         ]
         memories, _ = await output.show_memories(
             [each.memory for each in offered], "", self._look
@@ -635,7 +635,7 @@ class UpdateMemory(WritingTool):
     async def _answer(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
-        text = checked_text(given)
+        text = checked_fact_text(given)
         id_ = check_name(given["id"], "id", self._limits)
         which = {**self._owner, "memory_id": id_}
         changes = {"content": text, "author": self._author, "source": self._source}
@@ -643,7 +643,7 @@ class UpdateMemory(WritingTool):
             changes["importance"] = given["importance"]
         try:
             known = await memory.get_memory(**which)
-            if not may_correct(known.trust, self._trust):
+            if not may_correct_tier(known.trust, self._trust):
                 return {**self._without_memory}
             await memory.update_memory(**which, **changes)
         except NotFoundError:

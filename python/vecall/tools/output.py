@@ -17,9 +17,9 @@ from vecall.clock import to_iso
 from vecall.errors import InvalidArgumentError
 from vecall.lexical import words
 from vecall.lexical.statements import PROPOSED, likeness
-from vecall.limits import check_count
-from vecall.prompts.render import counter, whole_tokens
-from vecall.text import escape, strip_invisible
+from vecall.limits import check_limit_count
+from vecall.prompts.render import token_counter, whole_tokens
+from vecall.text import escape_tags, strip_invisible
 from vecall.types import MemoryEntry
 
 DEFAULT_MAX_TOKENS = 2_000
@@ -58,13 +58,13 @@ Cost = Callable[[Piece], int]
 """Returns the tokens of a piece as shown."""
 
 
-def cut_to_fit(
+def cut_memories_to_fit(
     memories: Sequence[MemoryEntry], query: str, most: int, cost: Cost
 ) -> list[Piece]:
     """Cut the longest texts until all memories together fit a number of tokens."""
     # All texts longer than some length are cut to it, around the query's words. No text
     # is cut below about 48 tokens; the caller drops what does not fit.
-    pieces = pieces_of(memories) if query else [Piece(cleaned(m)) for m in memories]
+    pieces = shown_pieces(memories) if query else [Piece(cleaned(m)) for m in memories]
     costs = [cost(piece) for piece in pieces]
     if sum(costs) <= most:
         return pieces
@@ -81,7 +81,7 @@ def cut_to_fit(
     ]
 
 
-def from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece:
+def cut_from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece:
     """Return the part of a text from `begin` on that fits `most` tokens."""
     text = piece.memory.text
     begin = min(max(begin, 0), len(text))
@@ -92,7 +92,7 @@ def from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece:
     return _largest_fitting_part(part, len(text) - begin, most, cost)
 
 
-def marked(piece: Piece) -> MemoryEntry:
+def mark_piece(piece: Piece) -> MemoryEntry:
     """Return a memory; its text has notes on its version and on the shown part."""
     memory, cut, version = piece
     notes = [] if version is None else [f"[{version}]"]
@@ -110,14 +110,14 @@ def cleaned(memory: MemoryEntry) -> MemoryEntry:
     return memory if text == memory.content else replace(memory, content=text)
 
 
-def pieces_of(memories: Sequence[MemoryEntry]) -> list[Piece]:
+def shown_pieces(memories: Sequence[MemoryEntry]) -> list[Piece]:
     """Return memories to show; of one thing's dated statements, the newest first."""
     versions: dict[int, str] = {}
     together = [[at] for at in range(len(memories))]
     dated = [
         (moment, at)
         for at, each in enumerate(memories)
-        if each.session_id is None and (moment := time_of(each)) is not None
+        if each.session_id is None and (moment := time_of_memory(each)) is not None
     ]
     newest_first = sorted(dated[:_MOST_COMPARED], key=lambda one: (-one[0], one[1]))
     for (late, at), (early, other) in combinations(newest_first, 2):
@@ -140,7 +140,7 @@ def pieces_of(memories: Sequence[MemoryEntry]) -> list[Piece]:
     ]
 
 
-def time_of(memory: MemoryEntry) -> float | None:
+def time_of_memory(memory: MemoryEntry) -> float | None:
     """Return when a memory was said, or else stored."""
     return memory.created_at if memory.timestamp is None else memory.timestamp
 
@@ -260,7 +260,7 @@ class Look(NamedTuple):
     neutralise: bool  # escapes what chat templates may parse as markup
 
 
-def checked_look(
+def checked_look_options(
     max_tokens: int | None = DEFAULT_MAX_TOKENS,
     count_tokens: Callable[[str], int] | None = None,
     *,
@@ -268,7 +268,7 @@ def checked_look(
     neutralise: bool = True,
 ) -> Look:
     """Return the options for showing memories, which must leave room for one."""
-    count = counter(count_tokens)
+    count = token_counter(count_tokens)
     if max_tokens is not None and whole_tokens(max_tokens, "max_tokens") < _MIN_TOKENS:
         msg = f"max_tokens: must be at least {_MIN_TOKENS}, or None for no bound"
         raise InvalidArgumentError(msg)
@@ -288,7 +288,7 @@ def _shown_memories(
     memories: Sequence[MemoryEntry], query: str, look: Look
 ) -> tuple[list[dict[str, Any]], int]:
     if look.max_tokens is None:
-        pieces = pieces_of(memories) if query else list(map(Piece, memories))
+        pieces = shown_pieces(memories) if query else list(map(Piece, memories))
         return [as_json(piece, look) for piece in pieces], 0
     most = look.max_tokens - FRAME
     known: dict[int, tuple[Piece, dict[str, Any], int]] = {}
@@ -298,7 +298,7 @@ def _shown_memories(
             known[id(piece)] = piece, *_json_and_cost(piece, look)
         return known[id(piece)]
 
-    pieces = cut_to_fit(memories, query, most, lambda piece: written(piece)[2])
+    pieces = cut_memories_to_fit(memories, query, most, lambda piece: written(piece)[2])
     fitting: list[dict[str, Any]] = []
     for _, fields, cost in map(written, pieces):
         most -= cost
@@ -308,7 +308,7 @@ def _shown_memories(
     return fitting, len(pieces) - len(fitting)
 
 
-def cost_of(look: Look) -> Cost:
+def token_cost(look: Look) -> Cost:
     """Return a function that counts the tokens of a piece in the answer."""
     return lambda piece: _json_and_cost(piece, look)[1]
 
@@ -343,7 +343,7 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
         shown_fields["version"] = version
     if memory.scope != "user":
         shown_fields["scope"] = memory.scope
-    if (moment := time_of(memory)) is not None:
+    if (moment := time_of_memory(memory)) is not None:
         shown_fields["timestamp"] = to_iso(moment)
     scores = {"relevance": memory.score, "confidence": memory.confidence}
     for name, score in scores.items() if look.scores else ():
@@ -353,7 +353,7 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
 
 
 def _neutralised_text(text: str) -> str:
-    return escape(strip_invisible(text))
+    return escape_tags(strip_invisible(text))
 
 
 User = tuple[str, str]
@@ -396,7 +396,7 @@ class ShownMemories:
 
     def __init__(self, max_turns: int = 1_000, max_characters: int = 4_000_000) -> None:
         """Create the object without turns."""
-        check_count(max_turns, "max_turns")
+        check_limit_count(max_turns, "max_turns")
         self._max_turns = max_turns
         self._max_characters = max_characters
         self._size = 0

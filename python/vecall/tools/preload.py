@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 from vecall import types
 from vecall.content import text_parts
 from vecall.errors import ConfigError
-from vecall.ingest.parts import is_instruction
+from vecall.ingest.parts import is_instruction_role
 from vecall.lexical.small_talk import asking
 from vecall.limits import UNASKED_RELEVANCE
-from vecall.prompts.render import counter, render
+from vecall.prompts.render import render, token_counter
 from vecall.protocols import MemoryProtocol
 from vecall.tools import base, output
 
@@ -45,7 +45,7 @@ def checked_floor(floor: UnaskedFloor) -> UnaskedFloor:
     return types.check_share(floor, "min_confidence")
 
 
-def floor_of(memory: object, floor: UnaskedFloor) -> float | None:
+def confidence_floor_of(memory: object, floor: UnaskedFloor) -> float | None:
     """Return the confidence that each memory needs; None: none does."""
     own: float | None = getattr(memory, "min_confidence", None)
     return own if floor is None or isinstance(floor, types.Unset) else floor
@@ -71,14 +71,14 @@ async def search_unasked(
     if is_number and base.takes_argument(memory.search_memory, "min_confidence"):
         arguments["min_confidence"] = floor
     found, _ = await base.search_with_fallback(memory, **arguments)
-    return worth_telling(memory, arguments["query"], found, floor)
+    return memories_worth_telling(memory, arguments["query"], found, floor)
 
 
-def worth_telling(
+def memories_worth_telling(
     memory: object, query: str, found: types.SearchMemoryResponse, floor: UnaskedFloor
 ) -> list[types.MemoryEntry]:
     """Return what passes of memories that were found for a text that did not ask."""
-    least = floor_of(memory, floor)
+    least = confidence_floor_of(memory, floor)
     if isinstance(floor, types.Unset) and least is None:
         if found.relevance is not None:
             if found.relevance < UNASKED_RELEVANCE:
@@ -186,7 +186,7 @@ class PreloadMemory(base.MemoryTool):
         self._max_entries = base.at_least_one(max_entries, "max_entries")
         self._min_confidence = checked_floor(min_confidence)
         self._max_tokens = max_tokens
-        self._count = counter(count_tokens)
+        self._count = token_counter(count_tokens)
         self._look: dict[str, Any]
         self._look = {"format": format, "scores": scores, "secret": secret}
         # Raise errors of the options now, not at the first turn.
@@ -239,7 +239,7 @@ class PreloadMemory(base.MemoryTool):
         if self.placement == "user":
             return [*given, {"role": "user", "content": block}]
         for at, message in enumerate(given):
-            if is_instruction(message.get("role")):
+            if is_instruction_role(message.get("role")):
                 content = message.get("content")
                 if isinstance(content, list):
                     content = [*content, {"type": "text", "text": block}]
@@ -260,34 +260,34 @@ class PreloadMemory(base.MemoryTool):
                 filter=self._filter,
             )
             if sum(len(each.text) for each in found) >= output.INLINE_CHARACTERS:
-                return await asyncio.to_thread(self._fit_block, found, query)
-            return self._fit_block(found, query)
+                return await asyncio.to_thread(self._fit_block_to_budget, found, query)
+            return self._fit_block_to_budget(found, query)
         except Exception as error:
             why = error if isinstance(error, ConfigError) else type(error).__name__
             _log.warning("nothing was preloaded: %s", why)
             return output.ShownBlock()
 
-    def _fit_block(
+    def _fit_block_to_budget(
         self, given: Sequence[types.MemoryEntry], query: str
     ) -> output.ShownBlock:
         if self._max_tokens is None:
-            pieces = output.pieces_of(given)
+            pieces = output.shown_pieces(given)
         else:
             one = types.MemoryEntry(".")
-            frame = 2 * self._cost(one) - self._cost(one, one)
-            pieces = output.cut_to_fit(
+            frame = 2 * self._block_token_cost(one) - self._block_token_cost(one, one)
+            pieces = output.cut_memories_to_fit(
                 given,
                 query,
                 self._max_tokens - frame,
-                lambda piece: self._cost(output.marked(piece)) - frame,
+                lambda piece: self._block_token_cost(output.mark_piece(piece)) - frame,
             )
-        found = list(map(output.marked, pieces))
+        found = list(map(output.mark_piece, pieces))
         is_cut = {
             id(each) for each, piece in zip(found, pieces, strict=True) if piece.cut
         }
-        shown = [each for each in found if self._fits_budget(self._render(each))]
+        shown = [each for each in found if self._fits_budget(self._render_block(each))]
         while shown:
-            block = self._render(*shown)
+            block = self._render_block(*shown)
             if self._fits_budget(block):
                 return output.ShownBlock(block, frozenset(map(output.key_of, shown)))
             # Drop a cut text before a whole one.
@@ -296,11 +296,11 @@ class PreloadMemory(base.MemoryTool):
             del shown[places[_least_relevant_index([shown[at] for at in places])]]
         return output.ShownBlock()
 
-    def _render(self, *memories: types.MemoryEntry) -> str:
+    def _render_block(self, *memories: types.MemoryEntry) -> str:
         return render(memories, **self._look)
 
-    def _cost(self, *memories: types.MemoryEntry) -> int:
-        return self._count(self._render(*memories))
+    def _block_token_cost(self, *memories: types.MemoryEntry) -> int:
+        return self._count(self._render_block(*memories))
 
     def _fits_budget(self, block: str) -> bool:
         return self._max_tokens is None or self._count(block) <= self._max_tokens

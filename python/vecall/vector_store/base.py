@@ -22,7 +22,7 @@ from vecall import errors
 from vecall.clock import Time, to_micros, to_seconds
 from vecall.concurrency.executor import Pool as ThreadPool
 from vecall.embedders.base import MAX_DIMENSIONS, PerProcess
-from vecall.filters.metadata import asks_times, is_left_out, passes
+from vecall.filters.metadata import asks_times, filter_leaves_out, passes
 from vecall.limits import Limits
 from vecall.scalars import exact
 from vecall.types import Filter
@@ -171,7 +171,7 @@ class PartitionScope:
     where: Filter | None = None
 
 
-def check_key(app_name: object, user_id: object, where: str, limits: Limits) -> Key:
+def check_names(app_name: object, user_id: object, where: str, limits: Limits) -> Key:
     """Return the names of an app and a user; messages have `where` before them."""
     for value, name in ((app_name, "app_name"), (user_id, "user_id")):
         if value is None:
@@ -183,7 +183,7 @@ def check_key(app_name: object, user_id: object, where: str, limits: Limits) -> 
     )
 
 
-def check_scope(wanted: object, limits: Limits) -> PartitionScope:
+def check_store_filter(wanted: object, limits: Limits) -> PartitionScope:
     """Return a checked filter."""
     if wanted is None:
         wanted = VectorStoreFilter()
@@ -191,7 +191,7 @@ def check_scope(wanted: object, limits: Limits) -> PartitionScope:
         raise errors.InvalidTypeError("filter: expected a VectorStoreFilter")
     session, after, before = wanted.session_id, wanted.after, wanted.before
     return PartitionScope(
-        check_key(wanted.app_name, wanted.user_id, "filter.", limits),
+        check_names(wanted.app_name, wanted.user_id, "filter.", limits),
         None if session is None else check_name(session, "filter.session_id", limits),
         None if after is None else to_micros(to_seconds(after, "filter.after")),
         None if before is None else to_micros(to_seconds(before, "filter.before")),
@@ -218,7 +218,7 @@ def check_metadata(given: object, limits: Limits) -> tuple[Key, str | None, int,
     if not isinstance(given, Mapping):
         raise errors.InvalidTypeError("metadata: expected a mapping")
     metadata = dict(given)
-    key = check_key(
+    key = check_names(
         metadata.get("app_name"), metadata.get("user_id"), "metadata.", limits
     )
     session, at = metadata.get("session_id"), metadata.get("timestamp")
@@ -322,7 +322,7 @@ def meets(metadata: Mapping[str, Any], where: Filter) -> bool:
         except (TypeError, ValueError, RecursionError):  # not a row of a memory
             custom = None
     session = metadata.get("session_id")
-    return not is_left_out("", session, where) and passes(
+    return not filter_leaves_out("", session, where) and passes(
         labels, custom if isinstance(custom, dict) else {}, where
     )
 
@@ -357,7 +357,7 @@ class CheckedVectorStore(ABC):
     applies_where = True
     """The store applies `VectorStoreFilter.where`."""
 
-    _is_newest_first = False  # whether `_nearest` orders equal scores so
+    _is_newest_first = False  # whether `_nearest_rows` orders equal scores so
 
     def __init__(self, limits: Limits | None) -> None:
         """Use these limits, or the default ones."""
@@ -390,7 +390,7 @@ class CheckedVectorStore(ABC):
         """
         vector = unit_vector(embedding)
         count = check_top_k(top_k, self._limits)
-        scope = check_scope(filter, self._limits)
+        scope = check_store_filter(filter, self._limits)
         # With `where` the metadata of every row is read.
         rows = count if scope.where is None else sys.maxsize
         work = partial(self._search, vector, count, scope)
@@ -403,7 +403,7 @@ class CheckedVectorStore(ABC):
         if scope.where is not None:
             wanted *= _WITH_WHERE
         while True:
-            found = self._nearest(vector, wanted, scope)
+            found = self._nearest_rows(vector, wanted, scope)
             hits = [
                 # A server's rounding may put a cosine beyond 1.
                 (min(1.0, max(-1.0, cosine)), row)
@@ -413,7 +413,7 @@ class CheckedVectorStore(ABC):
             # Rows that tie with the last one wanted may be missing.
             if len(found) < wanted or (
                 len(hits) >= top_k
-                and self._place(hits[top_k - 1]) > self._place(found[-1])
+                and self._hit_order(hits[top_k - 1]) > self._hit_order(found[-1])
             ):
                 break
             wanted *= 4
@@ -423,7 +423,7 @@ class CheckedVectorStore(ABC):
             for score, row in hits[:top_k]
         ]
 
-    def _place(self, hit: tuple[float, StoredRow]) -> tuple[float, int]:
+    def _hit_order(self, hit: tuple[float, StoredRow]) -> tuple[float, int]:
         return hit[0], hit[1].micros if self._is_newest_first else 0
 
     async def delete(self, id: str, *, app_name: str, user_id: str) -> bool:
@@ -432,7 +432,7 @@ class CheckedVectorStore(ABC):
         See `DeletingVectorStore.delete` and `upsert`.
         """
         name = check_name(id, "id", self._limits)
-        key = check_key(app_name, user_id, "", self._limits)
+        key = check_names(app_name, user_id, "", self._limits)
         return await self._call(key, partial(self._delete, key, name))
 
     async def delete_many(self, filter: VectorStoreFilter) -> int:
@@ -440,12 +440,12 @@ class CheckedVectorStore(ABC):
 
         See `DeletingVectorStore.delete_many` and `upsert`.
         """
-        scope = check_scope(filter, self._limits)
-        return await self._call(scope.key, partial(self._delete_many, scope), None)
+        scope = check_store_filter(filter, self._limits)
+        return await self._call(scope.key, partial(self._delete_rows, scope), None)
 
     def _check_open(self) -> None:
         if self._closed:
-            raise closed_error()
+            raise closed_store_error()
 
     @abstractmethod
     async def _call(self, key: Key, work: Callable[[], T], rows: int | None = 0) -> T:
@@ -456,7 +456,7 @@ class CheckedVectorStore(ABC):
         """Store a row."""
 
     @abstractmethod
-    def _nearest(
+    def _nearest_rows(
         self, vector: NDArray[np.float32], count: int, scope: PartitionScope
     ) -> list[tuple[float, StoredRow]]:
         """Return rows with cosines, best first, that pass a filter without `where`."""
@@ -466,7 +466,7 @@ class CheckedVectorStore(ABC):
         """Delete a row."""
 
     @abstractmethod
-    def _delete_many(self, scope: PartitionScope) -> int:
+    def _delete_rows(self, scope: PartitionScope) -> int:
         """Delete the rows that pass a filter."""
 
 
@@ -499,8 +499,8 @@ class RemoteVectorStore(CheckedVectorStore):
         """
         super().__init__(limits)
         length = 1 if dimensions is None else dimensions
-        check_count(length, "dimensions", most_dimensions)
-        check_count(connections, "connections", 64)
+        check_store_option_count(length, "dimensions", most_dimensions)
+        check_store_option_count(connections, "connections", 64)
         given: object = timeout
         if type(given) not in (int, float) or not 0.1 <= timeout <= 3600:
             raise errors.ConfigError("timeout: expected seconds from 0.1 to 3600")
@@ -536,7 +536,7 @@ class RemoteVectorStore(CheckedVectorStore):
         except RuntimeError:
             if not self._closed:
                 raise
-            raise closed_error() from None
+            raise closed_store_error() from None
         return await asyncio.wrap_future(future)
 
     def _seconds_left(self) -> float:
@@ -564,13 +564,13 @@ class RemoteVectorStore(CheckedVectorStore):
         """Close the connections; those in use, when they come back."""
 
 
-def check_count(given: object, name: str, most: int) -> None:
+def check_store_option_count(given: object, name: str, most: int) -> None:
     """Check an option of a store that is a number from 1."""
     if type(given) is not int or not 1 <= given <= most:
         raise errors.ConfigError(f"{name}: expected an integer from 1 to {most}")
 
 
-def closed_error() -> errors.ClosedError:
+def closed_store_error() -> errors.ClosedError:
     """Return the error of a call after `close`."""
     return errors.ClosedError("the vector store is closed")
 
@@ -621,7 +621,7 @@ class MemorySummary:
         if not summary.strip():
             raise errors.InvalidArgumentError("summary: must say something")
         for name in ("topics", "key_facts"):
-            object.__setattr__(self, name, _texts(getattr(self, name), name))
+            object.__setattr__(self, name, _metadata_texts(getattr(self, name), name))
         object.__setattr__(self, "timestamp", to_seconds(self.timestamp, "timestamp"))
         count: object = self.event_count
         if count is None:
@@ -664,7 +664,7 @@ class MemorySummary:
         return cls(id=id, **{name: metadata[name] for name in names})
 
 
-def _texts(value: object, name: str) -> tuple[str, ...]:
+def _metadata_texts(value: object, name: str) -> tuple[str, ...]:
     if isinstance(value, Sequence) and not isinstance(value, str):
         texts = tuple(value)
         if all(isinstance(text, str) for text in texts):

@@ -148,8 +148,8 @@ class InMemoryVectorStore(base.CheckedVectorStore):
         self._next = itertools.count(1)
         if dimensions is None:
             return
-        base.check_count(dimensions, "dimensions", MAX_DIMENSIONS)
-        self._engine = _engine(dimensions)
+        base.check_store_option_count(dimensions, "dimensions", MAX_DIMENSIONS)
+        self._engine = _make_store_engine(dimensions)
 
     @property
     def dimensions(self) -> int | None:
@@ -193,7 +193,7 @@ class InMemoryVectorStore(base.CheckedVectorStore):
         self, key: base.Key, row: base.StoredRow, vector: NDArray[np.float32]
     ) -> None:
         with self._lock:
-            engine = self._checked_engine(vector) or _engine(vector.size)
+            engine = self._checked_engine(vector) or _make_store_engine(vector.size)
             part = self._partitions.get(key) or Partition(engine, key)
             old = part.numbers.get(row.id)
             # Add the new row first, so that every search finds one of the two. A search
@@ -204,17 +204,17 @@ class InMemoryVectorStore(base.CheckedVectorStore):
             self._engine = engine
             self._partitions[key] = part
 
-    def _nearest(
+    def _nearest_rows(
         self, vector: NDArray[np.float32], count: int, scope: base.PartitionScope
     ) -> list[tuple[float, base.StoredRow]]:
         for _ in range(_TRIES):
-            found = self._attempt_search(vector, count, scope, self._lock)
+            found = self._attempt_store_search(vector, count, scope, self._lock)
             if found is not None:
                 return found
         with self._lock:
-            return self._attempt_search(vector, count, scope, nullcontext()) or []
+            return self._attempt_store_search(vector, count, scope, nullcontext()) or []
 
-    def _attempt_search(
+    def _attempt_store_search(
         self,
         vector: NDArray[np.float32],
         count: int,
@@ -255,10 +255,10 @@ class InMemoryVectorStore(base.CheckedVectorStore):
             part = self._partitions.get(key)
             if part is None or id not in part.numbers:
                 return False
-            self._remove(key, part, [part.numbers[id]])
+            self._remove_rows(key, part, [part.numbers[id]])
             return True
 
-    def _delete_many(self, scope: base.PartitionScope) -> int:
+    def _delete_rows(self, scope: base.PartitionScope) -> int:
         with self._lock:
             self._check_open()
             part = self._partitions.get(scope.key)
@@ -271,15 +271,15 @@ class InMemoryVectorStore(base.CheckedVectorStore):
             # Skip rows that were replaced or deleted meanwhile.
             left = [number for number in chosen if number in part.rows]
             if left:
-                self._remove(scope.key, part, left)
+                self._remove_rows(scope.key, part, left)
             return len(left)
 
-    def _remove(self, key: base.Key, part: Partition, numbers: list[int]) -> None:
+    def _remove_rows(self, key: base.Key, part: Partition, numbers: list[int]) -> None:
         part.remove(numbers)
         if not part.rows:
             del self._partitions[key]
             part.drop()
 
 
-def _engine(dimensions: int) -> Engine:
+def _make_store_engine(dimensions: int) -> Engine:
     return Engine(dimensions, kind="flat", codec="int4", keep_float32=True)

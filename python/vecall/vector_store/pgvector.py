@@ -27,11 +27,11 @@ _UNUSED = ("writers", "readers", "keeper_url")
 
 def parsed_store_url(url: str, schema: str) -> DatabaseUrl:
     """Return the parts of a URL."""
-    from vecall.store.postgres.url import parse_url
+    from vecall.store.postgres.url import parse_database_url
 
     if not is_database_url(url):
         raise ConfigError("url: expected postgresql://user@host/database")
-    found = parse_url(url, default_schema=schema)
+    found = parse_database_url(url, default_schema=schema)
     for name in _UNUSED:
         if f"{name}=" in url.partition("?")[2]:
             msg = f"url: {name} is an option of MemoryService; use connections="
@@ -122,7 +122,7 @@ class PgVectorStore(base.RemoteVectorStore):
         )
 
     @contextmanager
-    def _lent(self) -> Iterator[BoundedConnection]:
+    def _lend_connection(self) -> Iterator[BoundedConnection]:
         """Lend a connection for the time left, and raise vecall's errors."""
         import psycopg
         from psycopg import errors
@@ -132,11 +132,11 @@ class PgVectorStore(base.RemoteVectorStore):
         seconds = self._seconds_left()
         with database_errors():
             try:
-                with self._pools().borrowed(seconds) as connection:
+                with self._pools().borrow_connection(seconds) as connection:
                     connection.allow(seconds, each=False)
                     yield connection
             except ClosedError:
-                raise base.closed_error() from None
+                raise base.closed_store_error() from None
             except psycopg.Error as error:
                 self._dimensions = None  # the table may have been dropped
                 if isinstance(error, errors.UndefinedObject):
@@ -153,17 +153,17 @@ class PgVectorStore(base.RemoteVectorStore):
     def _upsert(
         self, key: base.Key, row: base.StoredRow, vector: NDArray[np.float32]
     ) -> None:
-        with self._lent() as connection:
+        with self._lend_connection() as connection:
             is_known = self._require_length(
                 vector, lambda: self._read_length(connection)
             )
             values = [*key, *row, str(vector.tolist())]
             if is_known:
-                _execute(connection, self._insert, values)
+                _execute_sql(connection, self._insert, values)
             else:
                 with connection.transaction():
                     self._create_table(connection, vector)
-                    _execute(connection, self._insert, values)
+                    _execute_sql(connection, self._insert, values)
             self._dimensions = vector.size
 
     def _create_table(
@@ -171,13 +171,13 @@ class PgVectorStore(base.RemoteVectorStore):
     ) -> None:
         """Create the table unless another process has done so meanwhile."""
         lock = "SELECT pg_advisory_xact_lock(hashtext(%s))"
-        _execute(connection, lock, [self._table])
+        _execute_sql(connection, lock, [self._table])
         if self._require_length(vector, lambda: self._read_length(connection)):
             return
         schema = self._url.schema
-        if not _execute(connection, "SELECT to_regnamespace(%s)", [schema])[0][0]:
-            _execute(connection, f'CREATE SCHEMA "{schema}"')
-        _execute(
+        if not _execute_sql(connection, "SELECT to_regnamespace(%s)", [schema])[0][0]:
+            _execute_sql(connection, f'CREATE SCHEMA "{schema}"')
+        _execute_sql(
             connection,
             f'CREATE TABLE {self._table} (app text COLLATE "C", usr text COLLATE "C", '
             'id text COLLATE "C", session text COLLATE "C", micros bigint NOT NULL, '
@@ -189,7 +189,7 @@ class PgVectorStore(base.RemoteVectorStore):
         """Return the length that the table's column has; None without a table."""
         length: int | None
         values = [self._table, self._url.schema]
-        length, is_of_service = _execute(connection, _STATE, values)[0]
+        length, is_of_service = _execute_sql(connection, _STATE, values)[0]
         if is_of_service:
             raise ConfigError(
                 "url: schema: it has the tables of a MemoryService; name another one, "
@@ -197,14 +197,14 @@ class PgVectorStore(base.RemoteVectorStore):
             )
         return length
 
-    def _nearest(
+    def _nearest_rows(
         self, vector: NDArray[np.float32], count: int, scope: base.PartitionScope
     ) -> list[tuple[float, base.StoredRow]]:
-        with self._lent() as connection:
+        with self._lend_connection() as connection:
             if not self._require_length(vector, lambda: self._read_length(connection)):
                 return []
-            where, values = _scope_conditions(scope)
-            found = _execute(
+            where, values = _sql_of_store_filter(scope)
+            found = _execute_sql(
                 connection,
                 "SELECT vec <#> %s AS distance, id, session, micros, metadata "
                 f"FROM {self._table} WHERE {where} ORDER BY distance LIMIT %s",
@@ -213,23 +213,23 @@ class PgVectorStore(base.RemoteVectorStore):
         return [(-distance, base.StoredRow(*row)) for distance, *row in found]
 
     def _delete(self, key: base.Key, id: str) -> bool:
-        with self._lent() as connection:
+        with self._lend_connection() as connection:
             if self._read_length(connection) is None:
                 return False
             own = "WHERE app = %s AND usr = %s AND id = %s RETURNING 1"
             query = f"DELETE FROM {self._table} {own}"
-            return bool(_execute(connection, query, [*key, id]))
+            return bool(_execute_sql(connection, query, [*key, id]))
 
-    def _delete_many(self, scope: base.PartitionScope) -> int:
-        where, values = _scope_conditions(scope)
-        with self._lent() as connection:
+    def _delete_rows(self, scope: base.PartitionScope) -> int:
+        where, values = _sql_of_store_filter(scope)
+        with self._lend_connection() as connection:
             if self._read_length(connection) is None:
                 return 0
             with connection.transaction():
                 if scope.where is not None:
                     columns = "id, session, micros, metadata"
                     query = f"SELECT {columns} FROM {self._table} WHERE {where}"
-                    found = _execute(connection, f"{query} FOR UPDATE", values)
+                    found = _execute_sql(connection, f"{query} FOR UPDATE", values)
                     rows = [base.StoredRow(*each) for each in found]
                     where += " AND id = ANY(%s)"
                     values.append([row.id for row in rows if row.passes(scope)])
@@ -241,7 +241,7 @@ class PgVectorStore(base.RemoteVectorStore):
         self._pools().close()  # connections in use, when they come back
 
 
-def _execute(
+def _execute_sql(
     connection: BoundedConnection, statement: str, values: Any = ()
 ) -> list[tuple[Any, ...]]:
     """Execute a statement, and return its rows."""
@@ -249,7 +249,7 @@ def _execute(
     return cursor.fetchall() if cursor.description else []
 
 
-def _scope_conditions(scope: base.PartitionScope) -> tuple[str, list[Any]]:
+def _sql_of_store_filter(scope: base.PartitionScope) -> tuple[str, list[Any]]:
     """Return the conditions of a filter apart from `where`, with their values."""
     conditions, values = ["app = %s", "usr = %s"], list[Any](scope.key)
     for condition, value in (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
 
-def open_client(url: str, timeout: float) -> Redis:
+def open_redis_client(url: str, timeout: float) -> Redis:
     """Return a client, which connects at its first command."""
     import redis
     from redis.backoff import NoBackoff
@@ -85,11 +85,11 @@ _SECOND = 1_000_000
 _SHIFT = 100_000_000_000
 
 
-def attributes_of(row: base.StoredRow) -> bytes:
+def attributes_of_row(row: base.StoredRow) -> bytes:
     """Return a row without its id. Conditions read the first three fields."""
     seconds, micros = divmod(row.micros, _SECOND)
     fields = {
-        "session": _session_hex(row.session),
+        "session": _session_name_as_hex(row.session),
         "seconds": seconds + _SHIFT,
         "micros": micros,
         "metadata": row.metadata,
@@ -109,11 +109,11 @@ def row_of(id: bytes, attributes: bytes) -> base.StoredRow:
         raise errors.CorruptFileError(msg) from None
 
 
-def filter_terms(scope: base.PartitionScope) -> list[str]:
+def redis_filter_of(scope: base.PartitionScope) -> list[str]:
     """Return the conditions of a filter apart from `where`, for FILTER."""
     terms = []
     if scope.session is not None:
-        terms.append(f'.session == "{_session_hex(scope.session)}"')
+        terms.append(f'.session == "{_session_name_as_hex(scope.session)}"')
     for bound, beyond, within in ((scope.after, ">", ">="), (scope.before, "<", "<")):
         if bound is not None:
             seconds, micros = divmod(bound, _SECOND)
@@ -125,7 +125,7 @@ def filter_terms(scope: base.PartitionScope) -> list[str]:
     return terms
 
 
-def _session_hex(session: str | None) -> str:
+def _session_name_as_hex(session: str | None) -> str:
     """Return a name without quotes, backslashes and letters that JSON escapes."""
     return "" if session is None else session.encode().hex()
 
@@ -216,32 +216,32 @@ class RedisVectorStore(base.RemoteVectorStore):
             raise errors.ConfigError(f"prefix: expected {allowed}")
         self._prefix = prefix
         self._length_key = f"{prefix}:length".encode()
-        self._client = open_client(url, timeout)
+        self._client = open_redis_client(url, timeout)
 
     def _upsert(
         self, key: base.Key, row: base.StoredRow, vector: NDArray[np.float32]
     ) -> None:
-        self._require_length(vector, self._read_length)
-        keys = (self._length_key, self._user_key(key))
+        self._require_length(vector, self._read_redis_vector_length)
+        keys = (self._length_key, self._redis_key_of_user(key))
         values = (vector.size, vector.astype("<f4").tobytes(), row.id.encode())
-        answer = self._send("EVAL", _UPSERT, 2, *keys, *values, attributes_of(row))
+        answer = self._send("EVAL", _UPSERT, 2, *keys, *values, attributes_of_row(row))
         self._dimensions = int(answer)
-        self._require_length(vector, self._read_length)
+        self._require_length(vector, self._read_redis_vector_length)
 
-    def _read_length(self) -> int | None:
+    def _read_redis_vector_length(self) -> int | None:
         found = self._send("GET", self._length_key)
         return None if found is None else int(found)
 
-    def _nearest(
+    def _nearest_rows(
         self, vector: NDArray[np.float32], count: int, scope: base.PartitionScope
     ) -> list[tuple[float, base.StoredRow]]:
-        if not self._require_length(vector, self._read_length):
+        if not self._require_length(vector, self._read_redis_vector_length):
             return []
-        terms, query = filter_terms(scope), vector.astype("<f4").tobytes()
+        terms, query = redis_filter_of(scope), vector.astype("<f4").tobytes()
         # On a thread of the server (without NOTHREAD), a search beside writers missed a
         # row that was being replaced in 7 of 7,474 searches.
         answer = self._send(
-            *("VSIM", self._user_key(scope.key), "FP32", query),
+            *("VSIM", self._redis_key_of_user(scope.key), "FP32", query),
             *("WITHSCORES", "WITHATTRIBS", "COUNT", count),
             *(("FILTER", " and ".join(terms)) if terms else ()),
             "TRUTH",
@@ -250,23 +250,23 @@ class RedisVectorStore(base.RemoteVectorStore):
         # Redis maps a cosine to [0, 1].
         return [
             (2 * float(score) - 1, row_of(id, attributes))
-            for id, score, attributes in _grouped_values(answer, 3)
+            for id, score, attributes in _pairs_of_redis_reply(answer, 3)
         ]
 
     def _delete(self, key: base.Key, id: str) -> bool:
-        return bool(self._send("VREM", self._user_key(key), id.encode()))
+        return bool(self._send("VREM", self._redis_key_of_user(key), id.encode()))
 
-    def _delete_many(self, scope: base.PartitionScope) -> int:
-        key = self._user_key(scope.key)
+    def _delete_rows(self, scope: base.PartitionScope) -> int:
+        key = self._redis_key_of_user(scope.key)
         if scope == base.PartitionScope(scope.key):
             return int(self._send("EVAL", _DELETE_ALL, 1, key))
         count = 0
         # A number of at least that of the rows returns all of them. That of a VCARD
         # before would be too low beside writers.
         ids = self._send("VRANDMEMBER", key, _ALL)
-        for piece in _grouped_values(ids or [], _PIECE):
+        for piece in _pairs_of_redis_reply(ids or [], _PIECE):
             with (
-                self._client_errors(),
+                self._redis_client_errors(),
                 self._client.pipeline(transaction=False) as pipeline,
             ):
                 for id in piece:
@@ -282,17 +282,17 @@ class RedisVectorStore(base.RemoteVectorStore):
                 count += int(self._send("EVAL", _DELETE_UNCHANGED, 1, key, *unchanged))
         return count
 
-    def _user_key(self, key: base.Key) -> bytes:
+    def _redis_key_of_user(self, key: base.Key) -> bytes:
         """Return the key of a user; the length of the app's name makes it unique."""
         app, user = (name.encode() for name in key)
         return b"%s:%d:%s:%s" % (self._prefix.encode(), len(app), app, user)
 
     def _send(self, *command: Any) -> Any:
-        with self._client_errors():
+        with self._redis_client_errors():
             return self._client.execute_command(*command)
 
     @contextmanager
-    def _client_errors(self) -> Iterator[None]:
+    def _redis_client_errors(self) -> Iterator[None]:
         """Raise vecall's errors instead of the client's."""
         import redis
 
@@ -304,7 +304,7 @@ class RedisVectorStore(base.RemoteVectorStore):
         except (ValueError, AttributeError, OSError):
             # What the client raises where a thread has closed another's connection.
             if self._closed:
-                raise base.closed_error() from None
+                raise base.closed_store_error() from None
             msg = "the connection to the server ended in the middle of a call"
             raise errors.StorageError(msg) from None
         finally:
@@ -315,5 +315,5 @@ class RedisVectorStore(base.RemoteVectorStore):
         self._client.connection_pool.disconnect(inuse_connections=False)
 
 
-def _grouped_values(values: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+def _pairs_of_redis_reply(values: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     return (values[n : n + size] for n in range(0, len(values), size))

@@ -20,7 +20,7 @@ from vecall.store import (
     SetVectors,
     Storage,
     SwitchModels,
-    text_hash,
+    hash_of_text,
 )
 
 OLD, NEW = EmbeddingModel("old", 4), EmbeddingModel("new", 2)
@@ -136,7 +136,7 @@ def test_what_is_known_of_memories_is_looked_up_before_they_are_added(
     needed = [d.id for d in drafts if known.needs_vector(d, restore=False, again=False)]
     assert needed == ["2", "3"]
     assert known.deleted == {"gone"}
-    assert known.vectors == {(text_hash("says 1"), None): vector_of("says 1")}
+    assert known.vectors == {(hash_of_text("says 1"), None): vector_of("says 1")}
     assert (others.texts, others.deleted, others.vectors) == ({}, set(), {})
     parts = {"a": known.part, "b": others.part}
     for user, part in parts.items():

@@ -69,7 +69,7 @@ def test_a_snapshot_that_is_on_record_is_read(
     found = snapshots.read(tag.part, record)
     assert found == data
     assert storage.version(APP, "a") == before  # it is no change of the memories
-    restored = SnapshotTag.unpack(Engine(0, seed=1).restore((APP, "a"), found))
+    restored = SnapshotTag.unpack_tag(Engine(0, seed=1).restore((APP, "a"), found))
     assert restored == tag
     assert restored.is_of(storage.identity, tag.part, record, 0)
     assert not restored.is_of(bytes(16), tag.part, record, 0)

@@ -26,17 +26,17 @@ FILES = {
 def page_operations() -> list[Operation]:
     """Return the operations that serve the page; they are no part of the HTTP API."""
     return [
-        Operation("page", path, method="GET", access="public", handler=file)
+        Operation("page", path, method="GET", access="public", handler=serve_page_file)
         for path in FILES
     ]
 
 
-async def file(call: RequestContext) -> Response:
+async def serve_page_file(call: RequestContext) -> Response:
     """Return a file of the page."""
     name, media_type = FILES[call.operation.path]
-    return Response(_content(name), headers=HEADERS, media_type=media_type)
+    return Response(_page_file_content(name), headers=HEADERS, media_type=media_type)
 
 
 @lru_cache
-def _content(name: str) -> bytes:
+def _page_file_content(name: str) -> bytes:
     return (Path(__file__).parent / name).read_bytes()

@@ -16,13 +16,13 @@ from urllib.parse import quote
 
 from vecall import errors
 from vecall.clock import ExpiryClock
-from vecall.concurrency.time_slices import watched
+from vecall.concurrency.time_slices import watched_work
 from vecall.store import transaction
-from vecall.store.file.counters import TIDY, count_added, read_added
+from vecall.store.file.counters import TIDY, count_added_rows, read_added_rows
 from vecall.store.names import HIDDEN_APP, hidden_user, require_absent, require_hidden
 from vecall.store.rows import Added, names_checksum
 from vecall.store.values import NO_VALUE
-from vecall.system import resolved
+from vecall.system import resolve_path
 
 # Converts SQLite's errors to vecall's.
 
@@ -68,7 +68,7 @@ def is_io_error(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _IO_CODES
 
 
-def as_typed(error: BaseException) -> BaseException:
+def as_typed_file_error(error: BaseException) -> BaseException:
     """Return the vecall error for an error about the file; other errors unchanged."""
     if isinstance(error, errors.VecallError):
         return error
@@ -105,7 +105,7 @@ class _StorageErrors(AbstractContextManager[None]):
     ) -> None:
         """Raise the vecall error that corresponds to the error of the block."""
         if isinstance(error, _TRANSLATED):
-            typed = as_typed(error)
+            typed = as_typed_file_error(error)
             if typed is not error:
                 raise typed from error
 
@@ -126,7 +126,7 @@ _MISSING = transaction.PartitionEntry(0, 0, 0, 0)
 
 
 @transaction.enter.register
-def _enter_partition(
+def _enter_sqlite_partition(
     connection: sqlite3.Connection,
     app: str,
     user: str,
@@ -170,7 +170,7 @@ INSERT INTO part (id, app, user, created_at, n, aged, held, bare, ses, docs, gon
 
 
 @transaction.leave.register
-def _leave_partition(
+def _leave_sqlite_partition(
     connection: sqlite3.Connection,
     part: int,
     seq: int,
@@ -191,8 +191,8 @@ def _leave_partition(
     else:
         log = "UPDATE chg SET head = ? WHERE part = ? AND seq = ?"
         connection.execute(log, (head, part, seq))
-    added = added or read_added(connection, part, seq)
-    count_added(connection, part, seq, head, added)
+    added = added or read_added_rows(connection, part, seq)
+    count_added_rows(connection, part, seq, head, added)
     if "d" in map(itemgetter(3), changes):
         connection.execute(TIDY, (part,))
     return head
@@ -219,7 +219,7 @@ class LockedConnection:
     def __init__(self, connection: sqlite3.Connection | None) -> None:
         """Start with a working connection, or with one that is opened when needed."""
         self.lock = threading.RLock()
-        self.counts = False  # whether `count_writes` has prepared the connection
+        self.counts = False  # whether `count_writes_of_connection` prepared it
         # Closed, by a fork or not needed yet, or by an error of the disk: to be opened.
         self.broken = connection is None
         if connection is not None:
@@ -233,10 +233,10 @@ class LockedConnection:
             self.connection.close()
 
 
-def reading(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+def reading_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """Yield a connection once, inside a transaction that reads one state."""
     connection.execute("BEGIN")
-    work = watched()
+    work = watched_work()
     if work is not None:  # a statement over many rows ends with the work
         connection.set_progress_handler(work.is_abandoned, _STEPS_WATCHED)
     try:
@@ -261,11 +261,11 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     """Return a connection that changes nothing and does not checkpoint the WAL."""
     # Without a WAL the connection may write, so that it leaves no empty one behind.
     if not file_bytes(path.with_name(path.name + "-wal")):
-        return connect(path)
-    return connect(resolved(path), options="mode=ro")
+        return connect_to_file(path)
+    return connect_to_file(resolve_path(path), options="mode=ro")
 
 
-def connect(
+def connect_to_file(
     path: Path | None,
     expiry_clock: ExpiryClock | None = None,
     options: str | None = None,
@@ -357,21 +357,21 @@ class ForeignFile(AbstractContextManager["ForeignFile"]):
         """Close the file."""
         self._db.close()
 
-    def has(self, table: str, columns: str) -> bool:
+    def has_table(self, table: str, columns: str) -> bool:
         """Whether there is a table with these columns, given with spaces between."""
         return set(columns.split()) <= set(self.columns.get(table, ()))
 
     def count(self, table: str) -> int:
         """Return the number of a table's rows."""
-        found = next(self._execute(f"SELECT count(*) AS n FROM {_quoted(table)}"))
+        found = next(self._execute(f"SELECT count(*) AS n FROM {_quoted_name(table)}"))
         return int(found["n"])
 
     def rows(self, table: str, order: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         """Yield the rows of a table, ordered by columns and then as written."""
         # CorruptFileError, if the file is damaged, names the row.
-        by = ", ".join([*map(_quoted, order), "rowid"])
+        by = ", ".join([*map(_quoted_name, order), "rowid"])
         number = 0
-        sql = f"SELECT * FROM {_quoted(table)} ORDER BY {by}"
+        sql = f"SELECT * FROM {_quoted_name(table)} ORDER BY {by}"
         try:
             for number, row in enumerate(self._execute(sql), 1):  # noqa: B007
                 yield dict(row)
@@ -381,7 +381,7 @@ class ForeignFile(AbstractContextManager["ForeignFile"]):
             ) from error
 
     def _columns_of(self, table: str) -> Iterator[Any]:
-        return self._execute(f"PRAGMA table_info({_quoted(table)})")
+        return self._execute(f"PRAGMA table_info({_quoted_name(table)})")
 
     def _execute(self, sql: str) -> Iterator[Any]:
         try:
@@ -394,5 +394,5 @@ class ForeignFile(AbstractContextManager["ForeignFile"]):
             raise errors.CorruptFileError(msg) from error
 
 
-def _quoted(name: str) -> str:
+def _quoted_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

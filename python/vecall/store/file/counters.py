@@ -43,18 +43,18 @@ WHERE {_session("old")};
 """
 
 
-def _session_holds(row: str, count: int) -> str:
+def _session_has_rows(row: str, count: int) -> str:
     return f"coalesce((SELECT fig.n={count} FROM fig WHERE {_session(row)}),0)"
 
 
 _END_SESSION = f"DELETE FROM fig WHERE {_session('old')} AND n=0;"
 
 
-def _of_app(row: str, sign: str) -> str:
+def _count_of_app(row: str, sign: str) -> str:
     return ",".join(f"{name}={name}{sign}{row}.{name}" for name in _SUMS)
 
 
-def _app_name(row: str) -> str:
+def _counted_app_name(row: str) -> str:
     """The name of a user's app in `fig`; partitions of scopes have one of their own."""
     own = f"substr({row}.user,1,1)=char(1)"
     return f"CASE WHEN {own} THEN {row}.user||{row}.app ELSE {row}.app END"
@@ -62,23 +62,23 @@ def _app_name(row: str) -> str:
 
 _INTO_APP = f"""
 INSERT INTO fig(part,name,parts,users,hi,hi_x,{",".join(_SUMS)})
-VALUES(0,{_app_name("new")},1,new.n>0,new.hi,new.hi_x,
+VALUES(0,{_counted_app_name("new")},1,new.n>0,new.hi,new.hi_x,
 {",".join(f"new.{name}" for name in _SUMS)})
 ON CONFLICT(part,name)DO UPDATE SET parts=parts+1,users=users+excluded.users,
-hi=max(hi,excluded.hi),hi_x=max(hi_x,excluded.hi_x),{_of_app("excluded", "+")};
+hi=max(hi,excluded.hi),hi_x=max(hi_x,excluded.hi_x),{_count_of_app("excluded", "+")};
 """
 _OUT_OF_APP = f"""
 UPDATE fig SET parts=parts-1,users=users-(old.n>0),hi_x=max(hi_x,old.hi),
-{_of_app("old", "-")} WHERE part=0 AND name={_app_name("old")};
-DELETE FROM fig WHERE part=0 AND name={_app_name("old")} AND parts=0;
+{_count_of_app("old", "-")} WHERE part=0 AND name={_counted_app_name("old")};
+DELETE FROM fig WHERE part=0 AND name={_counted_app_name("old")} AND parts=0;
 """
 
 
-def _is_key(row: str) -> str:
+def _is_counter_key(row: str) -> str:
     return IS_KEY.replace("id ", f"{row}.id ")
 
 
-def _row_of(row: str, names: tuple[str, ...]) -> str:
+def _counted_row(row: str, names: tuple[str, ...]) -> str:
     return f"({','.join(f'{row}.{name}' for name in names)})"
 
 
@@ -91,7 +91,7 @@ _TRIGGERS = {
 UPDATE part SET n=n-1,live=live-(old.state='live'),bytes=bytes-{_OLD_SIZE},
 aged=aged-(old.state='archived'),
 held=held-(old.state='quarantined'),bare=bare-(old.vec ISNULL),
-ses=ses-{_session_holds("old", 0)},
+ses=ses-{_session_has_rows("old", 0)},
 lo=CASE n WHEN 1 THEN 9e99 ELSE lo END,hi=CASE n WHEN 1 THEN -9e99 ELSE hi END,
 lo_x=CASE n WHEN 1 THEN 9e99 ELSE min(lo_x,old.created_at)END,
 hi_x=CASE n WHEN 1 THEN -9e99 ELSE max(hi_x,old.updated_at)END WHERE id=old.part;
@@ -101,12 +101,12 @@ hi_x=CASE n WHEN 1 THEN -9e99 ELSE max(hi_x,old.updated_at)END WHERE id=old.part
     f"WHEN old.session IS NOT new.session AND {_WAS_COUNTED}": f"""
 {_OUT_OF_SESSION}
 {_INTO_SESSION}
-UPDATE part SET ses=ses+{_session_holds("new", 1)}-{_session_holds("old", 0)}
+UPDATE part SET ses=ses+{_session_has_rows("new", 1)}-{_session_has_rows("old", 0)}
 WHERE id=new.part;
 {_END_SESSION}
 """,
     "mem_as AFTER UPDATE OF state,text,ts,created_at,updated_at,vec ON main.mem "
-    f"WHEN({_row_of('old', _LABELS)} IS NOT {_row_of('new', _LABELS)} "
+    f"WHEN({_counted_row('old', _LABELS)} IS NOT {_counted_row('new', _LABELS)} "
     f"OR (old.vec ISNULL)<>(new.vec ISNULL))AND {_WAS_COUNTED}": f"""
 UPDATE fig SET live=live+(new.state='live')-(old.state='live'),
 bytes=bytes+{_NEW_SIZE}-{_OLD_SIZE},
@@ -135,10 +135,10 @@ UPDATE part SET docs=docs-1 WHERE id=old.part;
     "WHEN (old.part>0)<>(new.part>0) AND new.ns<>char(31)": """
 UPDATE part SET docs=docs+(new.part>0)-(old.part>0) WHERE id=abs(new.part);
 """,
-    f"tomb_in AFTER INSERT ON main.tomb WHEN NOT {_is_key('new')}": """
+    f"tomb_in AFTER INSERT ON main.tomb WHEN NOT {_is_counter_key('new')}": """
 UPDATE part SET gone=gone+1 WHERE id=new.part;
 """,
-    f"tomb_out AFTER DELETE ON main.tomb WHEN NOT {_is_key('old')}": """
+    f"tomb_out AFTER DELETE ON main.tomb WHEN NOT {_is_counter_key('old')}": """
 UPDATE part SET gone=gone-1 WHERE id=old.part;
 """,
     "part_in AFTER INSERT ON main.part": _INTO_APP,
@@ -147,11 +147,11 @@ UPDATE part SET gone=gone-1 WHERE id=old.part;
         _OUT_OF_APP + _INTO_APP
     ),
     f"part_as AFTER UPDATE OF {','.join(_WATCHED)} ON main.part WHEN old.app=new.app "
-    f"AND {_row_of('old', _WATCHED)} IS NOT {_row_of('new', _WATCHED)}": f"""
+    f"AND {_counted_row('old', _WATCHED)} IS NOT {_counted_row('new', _WATCHED)}": f"""
 UPDATE fig SET users=users+(new.n>0)-(old.n>0),
 {",".join(f"{name}={name}+new.{name}-old.{name}" for name in _SUMS)},
 hi=max(hi,new.hi),hi_x=max(hi_x,new.hi_x,CASE WHEN new.hi<old.hi THEN old.hi
-ELSE -9e99 END) WHERE part=0 AND name={_app_name("new")};
+ELSE -9e99 END) WHERE part=0 AND name={_counted_app_name("new")};
 """,
 }
 
@@ -177,7 +177,7 @@ WHERE id=? AND n BETWEEN 1 AND {_TIDIED} AND(lo>=lo_x OR hi<=hi_x)
 """Reads the times of a small user again, if one of them was of a deleted memory."""
 
 
-def count_added(
+def count_added_rows(
     connection: sqlite3.Connection, part: int, seq: int, head: int, added: Added
 ) -> None:
     """Write the newest change of a user, and count the rows that were added."""
@@ -192,7 +192,7 @@ def count_added(
     connection.execute(_LEAVE, values)
 
 
-def read_added(connection: sqlite3.Connection, part: int, seq: int) -> Added:
+def read_added_rows(connection: sqlite3.Connection, part: int, seq: int) -> Added:
     """Return the rows of a user that were added up to a change."""
     added = Added()
     for row in connection.execute(
@@ -205,12 +205,12 @@ def read_added(connection: sqlite3.Connection, part: int, seq: int) -> Added:
     return added
 
 
-def count_writes(connection: sqlite3.Connection) -> None:
+def count_writes_of_connection(connection: sqlite3.Connection) -> None:
     """Let a connection count what it writes from now on."""
-    for statement in _statements():
+    for statement in _counter_statements():
         connection.execute(statement)
 
 
-def _statements() -> Iterator[str]:
+def _counter_statements() -> Iterator[str]:
     for head, body in _TRIGGERS.items():
         yield f"CREATE TEMP TRIGGER IF NOT EXISTS {head} BEGIN {body} END"

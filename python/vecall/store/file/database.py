@@ -24,13 +24,13 @@ from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import (
     BUSY_TIMEOUT_MS,
     LockedConnection,
-    connect,
+    connect_to_file,
     file_bytes,
     is_io_error,
-    reading,
+    reading_transaction,
     storage_errors,
 )
-from vecall.store.file.counters import count_writes
+from vecall.store.file.counters import count_writes_of_connection
 from vecall.system import at_fork
 
 # Stores the expiry clock of a file for the next process that opens it.
@@ -110,10 +110,10 @@ class Database:
         self._pass_gate: Callable[[], AbstractContextManager[None]] = nullcontext
         self.reserve = None if path is None else filesystem.Reserve(path)
         if path is not None:
-            filesystem.require_plain(path)
+            filesystem.require_plain_file(path)
             if not allow_network_filesystem:
-                filesystem.require_local(path.parent)
-            filesystem.create_private(path)
+                filesystem.require_local_folder(path.parent)
+            filesystem.create_private_file(path)
         self.closed_before_fork = False  # set in a child forked without connections
         self._idle: list[sqlite3.Connection] = []
         self._readers = threading.Condition()  # for _idle, _lent and _frozen
@@ -133,9 +133,9 @@ class Database:
             self._writer = LockedConnection(self._connect())
             self._peek = self._writer if self.path is None else LockedConnection(None)
             try:
-                self._prepare_file(schema.check_origin(self._writer.connection))
+                self._prepare_file(schema.check_file_origin(self._writer.connection))
                 with self.read_transaction() as connection:
-                    self.uuid = schema.check_whole(connection)
+                    self.uuid = schema.check_schema_unaltered(connection)
                     self.expiry_clock.advance_to(load_checkpoint(connection))
                 if self._checks_file:
                     about = os.stat(self._name)  # noqa: PTH116
@@ -156,19 +156,19 @@ class Database:
                 raise
 
     def _connect(self) -> sqlite3.Connection:
-        return connect(self.path, self.expiry_clock)
+        return connect_to_file(self.path, self.expiry_clock)
 
     def _prepare_file(self, version: int) -> None:
         connection = self._writer.connection
         if self.path is None:
-            schema.create_in_memory(connection)
+            schema.create_schema_in_memory(connection)
             return
-        self._gate = filesystem.open_gate(self.path)
-        self._pass_gate = partial(self._gate.hold, _GATE_TIMEOUT_S)
+        self._gate = filesystem.open_file_gate(self.path)
+        self._pass_gate = partial(self._gate.hold_file_lock, _GATE_TIMEOUT_S)
         with self._pass_gate():
             self._set_up_writer()
             if version < schema.NEWEST:
-                schema.migrate(connection)
+                schema.migrate_file(connection)
         self.has_room(0)
 
     def _set_up_writer(self) -> None:
@@ -205,7 +205,7 @@ class Database:
             with begun(connection, self.expiry_clock):
                 yield connection
             if file_bytes(self._wal) > _MAX_WAL_BYTES:
-                self._truncate_wal(connection)
+                self._truncate_long_wal(connection)
 
     @contextmanager
     def exclusive(self) -> Iterator[sqlite3.Connection]:
@@ -214,7 +214,7 @@ class Database:
             connection = self._usable_connection(self._writer)
             try:
                 if not self._writer.counts:
-                    count_writes(connection)
+                    count_writes_of_connection(connection)
                     self._writer.counts = True
                 yield connection
             except BaseException as error:
@@ -230,7 +230,7 @@ class Database:
     def read_transaction(self) -> Iterator[sqlite3.Connection]:
         """Read one consistent state during the block."""
         with storage_errors, self.reader_connection() as connection:
-            yield from reading(connection)
+            yield from reading_transaction(connection)
 
     @contextmanager
     def reader_connection(self) -> Iterator[sqlite3.Connection]:
@@ -326,8 +326,8 @@ class Database:
         if self._min_free:  # a checkpoint may copy the WAL into the file
             needed += wal_bytes
         # The reserve is filled first: a deletion may need it.
-        lacking = self.reserve.lacks(wal_bytes + size)
-        if filesystem.free_bytes(self.path.parent) < needed + lacking:
+        lacking = self.reserve.missing_bytes(wal_bytes + size)
+        if filesystem.free_disk_bytes(self.path.parent) < needed + lacking:
             return False
         if lacking:
             self.reserve.fill(lacking)
@@ -381,7 +381,7 @@ class Database:
             self._set_up_writer()
         channel.broken = False
 
-    def _truncate_wal(self, connection: sqlite3.Connection) -> None:
+    def _truncate_long_wal(self, connection: sqlite3.Connection) -> None:
         """Truncate a WAL that exceeds its limit, unless a reader still needs it."""
         connection.execute("PRAGMA busy_timeout = 0")
         with suppress(sqlite3.Error):
@@ -390,7 +390,7 @@ class Database:
 
     def _close_gate(self) -> None:
         if self._gate is not None:
-            filesystem.close_gate(self._gate)
+            filesystem.close_file_gate(self._gate)
             self._gate, self._pass_gate = None, nullcontext
 
 
@@ -407,27 +407,27 @@ _opened: weakref.WeakSet[Database] = weakref.WeakSet()
 _frozen: list[Database] = []
 
 
-def _close_all_for_fork() -> None:
+def _close_databases_for_fork() -> None:
     for database in list(_opened):
         if database.close_for_fork(_PATIENCE_S):
             _frozen.append(database)
 
 
-def _reopen_all() -> None:
+def _reopen_all_databases() -> None:
     while _frozen:
         _frozen.pop().reopen()
 
 
-def _reopen_in_child() -> None:
+def _reopen_databases_in_child() -> None:
     for database in _frozen:
         database.closed_before_fork = True
-    _reopen_all()
+    _reopen_all_databases()
 
 
 at_fork(
-    before=_close_all_for_fork,
-    after_in_parent=_reopen_all,
-    after_in_child=_reopen_in_child,
+    before=_close_databases_for_fork,
+    after_in_parent=_reopen_all_databases,
+    after_in_child=_reopen_databases_in_child,
 )
 
 
@@ -473,9 +473,9 @@ class UnwritableDatabase(Database):
 
     def _connect(self) -> sqlite3.Connection:
         assert self.path is not None
-        if _stat_values(self.path) is None:
-            return connect(self.path, self.expiry_clock, "mode=ro")
-        return connect(self.path, self.expiry_clock, "mode=ro&immutable=1")
+        if _file_stat_values(self.path) is None:
+            return connect_to_file(self.path, self.expiry_clock, "mode=ro")
+        return connect_to_file(self.path, self.expiry_clock, "mode=ro&immutable=1")
 
     def exclusive(self) -> NoReturn:
         """Refuse to write."""
@@ -485,10 +485,10 @@ class UnwritableDatabase(Database):
     def reader_connection(self) -> Iterator[sqlite3.Connection]:
         """Check that a file without a WAL is the same before and after a read."""
         assert self.path is not None
-        before = _stat_values(self.path)
+        before = _file_stat_values(self.path)
         with super().reader_connection() as connection:
             yield connection
-        if before is not None and _stat_values(self.path) != before:
+        if before is not None and _file_stat_values(self.path) != before:
             raise errors.BusyError("the file changed while it was read; try again")
 
     def peek(self, read: Callable[..., T], *values: str) -> T:
@@ -496,17 +496,17 @@ class UnwritableDatabase(Database):
         assert self.path is not None
         for _ in range(_TRIES):
             with self._peek.lock:
-                state = _stat_values(self.path)
+                state = _file_stat_values(self.path)
                 if state != self._peeked:
                     self._peek.broken = True  # it knows an older state
                 self._peeked = state
                 try:
                     found = super().peek(read, *values)
                 except errors.CorruptFileError:
-                    if state is None or _stat_values(self.path) == state:
+                    if state is None or _file_stat_values(self.path) == state:
                         raise
                     continue  # pages of two states
-                if state is None or _stat_values(self.path) == state:
+                if state is None or _file_stat_values(self.path) == state:
                     return found
         raise errors.BusyError("the file changed faster than it could be read")
 
@@ -515,7 +515,7 @@ class UnwritableDatabase(Database):
         return False
 
 
-def _stat_values(path: Path) -> _State:
+def _file_stat_values(path: Path) -> _State:
     """The stat values that any change would alter; None if SQLite reads a WAL."""
     log = path.with_name(path.name + "-wal")
     if log.exists() and path.with_name(path.name + "-shm").exists():

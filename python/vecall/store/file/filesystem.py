@@ -31,10 +31,10 @@ def with_resolved_folder(path: Path) -> Path:
     try:
         return path.parent.resolve() / path.name
     except (OSError, RuntimeError):  # RuntimeError: a loop of links, before 3.13
-        return path  # `require_plain` refuses it
+        return path  # `require_plain_file` refuses it
 
 
-def require_plain(path: Path) -> None:
+def require_plain_file(path: Path) -> None:
     """Check that a path can be a file's, and that no file of it is a link."""
     # ConfigError if a file or a companion file is a symbolic link, the path is a folder
     # or no file name, or the folder does not exist.
@@ -65,16 +65,16 @@ def require_plain(path: Path) -> None:
             raise ConfigError(msg)
 
 
-def require_new(path: Path) -> None:
+def require_new_file(path: Path) -> None:
     """Check that a database file can be created, and that no leftovers exist."""
     # SQLite would apply the content of a WAL or a journal of that name to the new file.
-    require_plain(path)
+    require_plain_file(path)
     for suffix in ("", "-wal", "-shm", "-journal"):
         if path.with_name(path.name + suffix).exists():
             raise ConfigError(f"path: there is a file already: <name>{suffix}")
 
 
-def require_unrelated(path: Path, database: Path | None) -> None:
+def require_unrelated_file(path: Path, database: Path | None) -> None:
     """Check that a file to read or write is not one of the database's."""
     # Opening and closing such a file would drop the locks of every connection.
     if database is None:
@@ -85,7 +85,7 @@ def require_unrelated(path: Path, database: Path | None) -> None:
             raise ConfigError("path: belongs to the open database itself")
 
 
-def require_local(folder: Path) -> None:
+def require_local_folder(folder: Path) -> None:
     """Check that a folder is on a local file system, as far as is known."""
     kind = system.filesystem_of(folder)
     if kind is not None and _NETWORK.fullmatch(kind):
@@ -96,7 +96,7 @@ def require_local(folder: Path) -> None:
         )
 
 
-def free_bytes(folder: Path) -> int:
+def free_disk_bytes(folder: Path) -> int:
     """Return the bytes that this user may still write on a folder's disk."""
     import shutil  # only writes ask
 
@@ -107,7 +107,7 @@ def free_bytes(folder: Path) -> int:
         raise StorageError(msg) from None
 
 
-def create_private(path: Path) -> None:
+def create_private_file(path: Path) -> None:
     """Make an empty file with mode 0600 unless there is one."""
     # Nothing but SQLite may open a file that is in use: closing any descriptor of it
     # would drop the locks of all connections of the process. Hence O_EXCL.
@@ -146,7 +146,7 @@ class Reserve:
         """Whether it holds what the file may grow by when the WAL is written to it."""
         return file_bytes(self._name) >= file_bytes(self._wal)
 
-    def lacks(self, wal_bytes: int | None = None) -> int:
+    def missing_bytes(self, wal_bytes: int | None = None) -> int:
         """Return how many bytes it lacks for a WAL of a size; None: its size now."""
         if wal_bytes is None:
             wal_bytes = file_bytes(self._wal)
@@ -163,7 +163,7 @@ class Reserve:
         try:
             about = os.fstat(handle)
             is_plain = stat.S_ISREG(about.st_mode) and about.st_nlink == 1
-            if is_plain and system.is_own(about):
+            if is_plain and system.is_file_of_user(about):
                 end = about.st_size + size
                 os.lseek(handle, about.st_size, os.SEEK_SET)
                 for at in range(about.st_size, end, _STEP):
@@ -206,7 +206,7 @@ _QUEUE_S = 0.0005
 
 
 class FileLock:
-    """This process's lock on one lock file. Get it with `open_gate`."""
+    """This process's lock on one lock file. Get it with `open_file_gate`."""
 
     def __init__(self, path: Path) -> None:
         """Open the lock file; create it with mode 0600 if it does not exist."""
@@ -220,13 +220,13 @@ class FileLock:
         self.holders = 0
 
     @contextmanager
-    def hold(self, timeout_s: float) -> Iterator[None]:
+    def hold_file_lock(self, timeout_s: float) -> Iterator[None]:
         """Hold the lock during the block; BusyError if it was not free in time."""
         deadline = time.monotonic() + timeout_s
         if not self._mutex.acquire(timeout=timeout_s):
-            raise _busy_error(timeout_s)
+            raise _busy_file_error(timeout_s)
         try:
-            self._lock_in_turn(deadline, timeout_s)
+            self._lock_file_in_turn(deadline, timeout_s)
             try:
                 yield
             finally:
@@ -234,18 +234,18 @@ class FileLock:
         finally:
             self._mutex.release()
 
-    def _lock_in_turn(self, deadline: float, timeout_s: float) -> None:
+    def _lock_file_in_turn(self, deadline: float, timeout_s: float) -> None:
         try:
             while not system.lock_byte(self._file, _HEAD):
                 if time.monotonic() >= deadline:
-                    raise _busy_error(timeout_s)
+                    raise _busy_file_error(timeout_s)
                 # Random pauses give all waiting processes the same chance.
                 time.sleep(_QUEUE_S * _chance.uniform(0.5, 1.5))
             try:
                 pause = _SHORT_S
                 while not system.lock_byte(self._file, _GATE):
                     if time.monotonic() >= deadline:
-                        raise _busy_error(timeout_s)
+                        raise _busy_file_error(timeout_s)
                     time.sleep(pause)
                     pause = min(1.1 * pause, _LONG_S)
             finally:
@@ -261,7 +261,7 @@ class FileLock:
         os.close(self._file)
 
 
-def _busy_error(timeout_s: float) -> BusyError:
+def _busy_file_error(timeout_s: float) -> BusyError:
     return BusyError(f"other writers held the file for {timeout_s:g} s")
 
 
@@ -269,9 +269,9 @@ _gates: dict[Path, FileLock] = {}
 _gates_mutex = threading.Lock()
 
 
-def open_gate(database: Path) -> FileLock:
-    """Return this process's lock for a file; release it with `close_gate`."""
-    path = _lock_path(database)
+def open_file_gate(database: Path) -> FileLock:
+    """Return this process's lock for a file; release it with `close_file_gate`."""
+    path = _lock_file_path(database)
     with _gates_mutex:
         gate = _gates.get(path)
         if gate is None:
@@ -280,12 +280,12 @@ def open_gate(database: Path) -> FileLock:
         return gate
 
 
-def is_locked_here(database: Path) -> bool:
+def is_file_open_here(database: Path) -> bool:
     """Whether this process has a file open to write."""
-    return _lock_path(database) in _gates
+    return _lock_file_path(database) in _gates
 
 
-def close_gate(gate: FileLock) -> None:
+def close_file_gate(gate: FileLock) -> None:
     """Release a lock object; the last release closes its file."""
     with _gates_mutex:
         gate.holders -= 1
@@ -295,8 +295,8 @@ def close_gate(gate: FileLock) -> None:
             gate.close()
 
 
-def _lock_path(database: Path) -> Path:
-    path = system.resolved(database)
+def _lock_file_path(database: Path) -> Path:
+    path = system.resolve_path(database)
     return path.with_name(path.name + ".lock")
 
 
@@ -326,7 +326,7 @@ _HEAD_BYTES = _TABLE + 16 * _SECTIONS
 _ALIGNED = 64
 
 
-def _declared_size(head: bytes) -> int | None:
+def _declared_snapshot_size(head: bytes) -> int | None:
     """The size of a snapshot according to its header; None if it is not valid."""
     if len(head) < _HEAD_BYTES or not head.startswith(MAGIC):
         return None
@@ -372,11 +372,11 @@ class SnapshotFolder:
             # Read only as many bytes as the header declares.
             head = file.read(_HEAD_BYTES)
             size = os.fstat(file.fileno()).st_size
-            if _declared_size(head) == size:
+            if _declared_snapshot_size(head) == size:
                 return head + file.read(size - len(head))
         return None
 
-    def header(self, part: int) -> bytes:
+    def read_snapshot_header(self, part: int) -> bytes:
         """Return the first bytes of a partition's snapshot; none if it is missing."""
         with suppress(OSError), self._open_snapshot(part) as file:
             return file.read(_TABLE)

@@ -206,7 +206,7 @@ def _run_migration(connection: sqlite3.Connection, version: int) -> None:
         else:
             connection.execute(statement)
     if version == 1:
-        _write_facts(connection, 1)
+        _write_file_facts(connection, 1)
     if version == 2:
         names = connection.execute("SELECT id, app, user FROM part").fetchall()
         connection.executemany(
@@ -229,7 +229,7 @@ def _remake_table(connection: sqlite3.Connection, statement: str) -> None:
         connection.execute(each)
 
 
-def _write_facts(connection: sqlite3.Connection, version: int) -> None:
+def _write_file_facts(connection: sqlite3.Connection, version: int) -> None:
     """Write what a new file says of itself."""
     facts = {
         "uuid": secrets.token_hex(16),
@@ -244,14 +244,14 @@ def _write_facts(connection: sqlite3.Connection, version: int) -> None:
 
 def _create_newest_schema(connection: sqlite3.Connection) -> None:
     """Make the tables and indexes that the migrations lead to, in one step each."""
-    for *_, sql in _made_by_migrations(NEWEST):
+    for *_, sql in _schema_of_migrations(NEWEST):
         if sql is not None:
             connection.execute(sql)
-    _write_facts(connection, NEWEST)
+    _write_file_facts(connection, NEWEST)
     connection.execute("INSERT INTO meta VALUES ('counts', '1')")
 
 
-def check_origin(connection: sqlite3.Connection) -> int:
+def check_file_origin(connection: sqlite3.Connection) -> int:
     """Return the file's schema number, 0 for an empty file; change nothing."""
     # No code of the file is executed: a view or a trigger could run for ever.
     # IncompatibleFileError: the file is another program's, or has a newer schema.
@@ -273,7 +273,7 @@ def check_origin(connection: sqlite3.Connection) -> int:
                 f"path: the file has schema {version}, this version of vecall reads up "
                 f"to schema {NEWEST}; upgrade vecall"
             )
-        _require_known(connection, int(version))
+        _require_known_schema(connection, int(version))
     finally:
         if own and connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -298,21 +298,21 @@ def require_plain_tables(connection: sqlite3.Connection) -> None:
             )
 
 
-def _require_known(connection: sqlite3.Connection, version: int) -> None:
-    rows = _rows_of_schema(connection)
-    if rows == _made_by_migrations(version):
+def _require_known_schema(connection: sqlite3.Connection, version: int) -> None:
+    rows = _read_schema_rows(connection)
+    if rows == _schema_of_migrations(version):
         return
     found = _comparable_objects(rows)
     if any(kind not in ("table", "index") for kind, *_ in found):
         require_plain_tables(connection)
-    if found != _comparable_objects(_made_by_migrations(version)):
+    if found != _comparable_objects(_schema_of_migrations(version)):
         raise CorruptFileError(
             f"the file is damaged: it has other tables or indexes than schema {version}"
             "; `vecall doctor --recover NEW` saves what can be read to a new file"
         )
 
 
-def _rows_of_schema(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+def _read_schema_rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
     return connection.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY rowid"
     ).fetchall()
@@ -329,14 +329,14 @@ def _comparable_objects(rows: Iterable[tuple[Any, ...]]) -> frozenset[tuple[str,
 
 
 @lru_cache(maxsize=16)
-def _made_by_migrations(version: int) -> list[tuple[Any, ...]]:
+def _schema_of_migrations(version: int) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         for number in range(1, version + 1):
             _run_migration(connection, number)
-        return _rows_of_schema(connection)
+        return _read_schema_rows(connection)
 
 
-def migrate(connection: sqlite3.Connection) -> None:
+def migrate_file(connection: sqlite3.Connection) -> None:
     """Migrate the file to the newest schema, one transaction per step."""
     # A new file gets the newest schema in one transaction. Each transaction reads the
     # number again, because another process may migrate at the same time.
@@ -344,7 +344,7 @@ def migrate(connection: sqlite3.Connection) -> None:
     while version < NEWEST:
         with connection:
             connection.execute("BEGIN IMMEDIATE")
-            version = check_origin(connection)
+            version = check_file_origin(connection)
             if version == NEWEST:
                 return
             if version:
@@ -356,50 +356,50 @@ def migrate(connection: sqlite3.Connection) -> None:
             connection.execute(f"PRAGMA user_version = {version}")
             connection.execute(
                 "INSERT OR REPLACE INTO meta VALUES ('schema_hash', ?)",
-                (_hash_of(connection),),
+                (_hash_of_schema(connection),),
             )
 
 
 _COPIES_PAGES = hasattr(sqlite3.Connection, "deserialize")  # not before SQLite 3.36
 
 
-def create_in_memory(connection: sqlite3.Connection) -> None:
+def create_schema_in_memory(connection: sqlite3.Connection) -> None:
     """Give a database in memory the newest schema."""
     # To copy its pages takes a tenth of the time that its statements take.
     if not _COPIES_PAGES:
-        migrate(connection)
+        migrate_file(connection)
         return
     with closing(sqlite3.connect(":memory:")) as made:
-        made.deserialize(_newest_pages())
+        made.deserialize(_newest_schema_pages())
         made.backup(connection)
-    _write_facts(connection, NEWEST)
+    _write_file_facts(connection, NEWEST)
 
 
 @lru_cache(maxsize=1)
-def _newest_pages() -> bytes:
+def _newest_schema_pages() -> bytes:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
-        migrate(made)
+        migrate_file(made)
         return made.serialize()
 
 
-def _hash_of(connection: sqlite3.Connection) -> str:
+def _hash_of_schema(connection: sqlite3.Connection) -> str:
     """A hash of the statements that made the tables and indexes."""
     rows = connection.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_master "
         "WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
     )
-    return _hash_of_rows(tuple(rows))
+    return _hash_of_schema_rows(tuple(rows))
 
 
 @lru_cache(maxsize=2 * NEWEST)
-def _hash_of_rows(rows: tuple[tuple[Any, ...], ...]) -> str:
+def _hash_of_schema_rows(rows: tuple[tuple[Any, ...], ...]) -> str:
     digest = blake2b(digest_size=16)
     for row in rows:
         digest.update(repr(row).encode())
     return digest.hexdigest()
 
 
-def check_whole(connection: sqlite3.Connection) -> bytes:
+def check_schema_unaltered(connection: sqlite3.Connection) -> bytes:
     """Check that the schema is unaltered; return the file's uuid."""
     # SQLite would not notice: a changed letter may turn a column into another one.
     found = dict(
@@ -409,7 +409,7 @@ def check_whole(connection: sqlite3.Connection) -> bytes:
     )
     try:
         uuid = bytes.fromhex(found["uuid"])
-        whole = len(uuid) == 16 and found["schema_hash"] == _hash_of(connection)
+        whole = len(uuid) == 16 and found["schema_hash"] == _hash_of_schema(connection)
     except (KeyError, TypeError, ValueError):
         whole = False
     if not whole:

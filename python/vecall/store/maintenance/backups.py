@@ -19,15 +19,15 @@ from vecall import errors, system
 from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import (
     as_vecall_error,
-    connect,
+    connect_to_file,
     connect_to_read,
     storage_errors,
 )
 from vecall.store.file.database import Database, begun
-from vecall.store.transaction import Transaction, fact
-from vecall.store.writes.add import drop_digests
-from vecall.store.writes.delete import hide_what_is_gone
-from vecall.store.writes.history import count_purge, shorten_digests
+from vecall.store.transaction import Transaction, read_fact
+from vecall.store.writes.add import drop_call_digests
+from vecall.store.writes.delete import hide_deleted_names
+from vecall.store.writes.history import note_purge, shorten_digests
 
 _PATIENCE_S = 10.0  # timeout for readers that prevent the WAL's truncation
 _PAUSE_S = 0.02
@@ -58,45 +58,45 @@ class SqliteMaintenance:
             if database.path is not None:
                 _require_room(database.path.parent, 2 * _live_bytes(connection))
             with begun(connection, database.expiry_clock):
-                purge_rows(connection, database.expiry_clock.wall())
+                purge_deleted_rows(connection, database.expiry_clock.wall())
             connection.execute("VACUUM")
             if database.path is not None:
                 filesystem.SnapshotFolder(database.path).clear()
-                _empty_log(connection)
+                _empty_change_log(connection)
         return before - sum(self.sizes().values())
 
     def backup(self, target: Path) -> None:
         with storage_errors, self._database.reader_connection() as source:
-            copy_state(source, target)
+            copy_file_state(source, target)
 
     def require_unrelated(self, path: Path) -> None:
-        filesystem.require_unrelated(path, self._database.path)
+        filesystem.require_unrelated_file(path, self._database.path)
 
 
-def purge_rows(connection: Transaction, now: float) -> None:
+def purge_deleted_rows(connection: Transaction, now: float) -> None:
     """Erase what the tables of a storage still have of deleted data."""
-    count_purge(connection)
+    note_purge(connection)
     connection.execute(
         "DELETE FROM chg WHERE seq <= "
         "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
         (_MAX_LOGGED,),
     )
-    drop_digests(connection)
+    drop_call_digests(connection)
     shorten_digests(connection)
-    hide_what_is_gone(connection, now)
+    hide_deleted_names(connection, now)
 
 
-def copy_state(source: sqlite3.Connection, target: Path) -> None:
+def copy_file_state(source: sqlite3.Connection, target: Path) -> None:
     """Copy one state of a file to a new one, which appears when it is complete."""
     # ConfigError: the target exists, or its folder does not. StorageFullError: the disk
     # has no room for the copy.
-    filesystem.require_new(target)
+    filesystem.require_new_file(target)
     query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
     _require_room(target.parent, source.execute(query).fetchone()[0])
     passing = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
-    filesystem.create_private(passing)
+    filesystem.create_private_file(passing)
     try:
-        with storage_errors, closing(connect(passing)) as copy:
+        with storage_errors, closing(connect_to_file(passing)) as copy:
             source.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")
             uuid = secrets.token_hex(16)
@@ -106,9 +106,9 @@ def copy_state(source: sqlite3.Connection, target: Path) -> None:
             if ("snap",) in columns:  # not in files of the first schema
                 copy.execute("UPDATE part SET snap = NULL")
         system.sync_file(passing)
-        system.replace(passing, target)
+        system.replace_file(passing, target)
     except BaseException:
-        _remove(passing)
+        _remove_file_and_companions(passing)
         raise
     system.sync_folder(target.parent)
 
@@ -121,7 +121,7 @@ def _live_bytes(connection: sqlite3.Connection) -> int:
     return int((pages - free) * size)
 
 
-def _empty_log(connection: sqlite3.Connection) -> None:
+def _empty_change_log(connection: sqlite3.Connection) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
@@ -135,7 +135,7 @@ def _empty_log(connection: sqlite3.Connection) -> None:
 
 
 def _require_room(folder: Path, size: int) -> None:
-    if filesystem.free_bytes(folder) < size:
+    if filesystem.free_disk_bytes(folder) < size:
         msg = f"the disk has no room for {size} bytes more; nothing was written"
         raise errors.StorageFullError(msg)
 
@@ -161,42 +161,42 @@ def keep_backups(
     # are the backup, and the number of deleted ones.
     if keep < 1:
         raise errors.ConfigError("keep: must be at least 1")
-    filesystem.require_plain(path)
+    filesystem.require_plain_file(path)
     with storage_errors, closing(connect_to_read(path)) as connection:
-        _require_memories(connection)
-        stem = f"{path.stem}-{str(fact(connection, 'uuid'))[:8]}-"
+        _require_vecall_file(connection)
+        stem = f"{path.stem}-{str(read_fact(connection, 'uuid'))[:8]}-"
     made = re.compile(re.escape(stem) + r"\d{8}T\d{6}\.\d{6}Z\.db")
     unfinished = re.compile(rf"{made.pattern}\.new(\.[0-9a-f]{{8}}\.part)?[-.a-z]*")
     with system.lock_folder(folder):
         for name in os.listdir(folder):  # noqa: PTH208 - a Path for each costs more
             if unfinished.fullmatch(name):
-                _remove(folder / name)  # left by a killed backup
-        target = folder / f"{stem}{_timestamp()}.db"
+                _remove_file_and_companions(folder / name)  # left by a killed backup
+        target = folder / f"{stem}{_backup_timestamp()}.db"
         passing = folder / (target.name + _PASSING)
         try:
             copy(passing)
             check(passing)
-            system.replace(passing, target)
+            system.replace_file(passing, target)
         finally:
-            _remove(passing)
+            _remove_file_and_companions(passing)
         system.sync_folder(folder)
         others = filter(made.fullmatch, os.listdir(folder))  # noqa: PTH208
         older = sorted(set(others) - {target.name}, reverse=True)[keep - 1 :]
-        return target, sum(_remove(folder / name) for name in older)
+        return target, sum(_remove_file_and_companions(folder / name) for name in older)
 
 
-def _timestamp() -> str:
+def _backup_timestamp() -> str:
     return datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
-def _require_memories(connection: sqlite3.Connection) -> None:
-    if not schema.check_origin(connection):
+def _require_vecall_file(connection: sqlite3.Connection) -> None:
+    if not schema.check_file_origin(connection):
         raise errors.IncompatibleFileError(
             "path: the file is empty; it has no memories"
         )
 
 
-def _remove(path: Path) -> bool:
+def _remove_file_and_companions(path: Path) -> bool:
     """Remove a file, if there is one, and its companions."""
     for suffix in _BESIDE:
         with suppress(OSError):
@@ -226,29 +226,29 @@ def restore_backup(
         if not replacing:
             raise errors.ConfigError("target: exists; with --replace it is kept aside")
         _drop_second_names(target)
-        filesystem.require_plain(target)
+        filesystem.require_plain_file(target)
     else:
-        filesystem.require_new(target)
+        filesystem.require_new_file(target)
     passing = target.with_name(f"{target.name}.{os.getpid()}{_PASSING}")
     try:
         with storage_errors, closing(connect_to_read(backup)) as connection:
-            _require_memories(connection)
-            copy_state(connection, passing)
+            _require_vecall_file(connection)
+            copy_file_state(connection, passing)
         check(passing)
-        return _rename_over(passing, target)
+        return _exchange_files(passing, target)
     finally:
-        _remove(passing)
+        _remove_file_and_companions(passing)
 
 
-def _rename_over(passing: Path, target: Path) -> Path | None:
+def _exchange_files(passing: Path, target: Path) -> Path | None:
     """Give a file another's name; return where the other one is kept."""
     if not target.exists():
-        filesystem.require_new(target)
-        system.replace(passing, target)
+        filesystem.require_new_file(target)
+        system.replace_file(passing, target)
         system.sync_folder(target.parent)
         return None
-    aside = target.with_name(f"{target.name}.before-{_timestamp()}")
-    with _kept_closed(target):
+    aside = target.with_name(f"{target.name}.before-{_backup_timestamp()}")
+    with _keep_file_closed(target):
         try:
             # A second name first, so that the path has a file at every moment. A log
             # is there only if the file is damaged. It must not meet the new one.
@@ -256,8 +256,8 @@ def _rename_over(passing: Path, target: Path) -> Path | None:
             for suffix in _LOGS:
                 log = target.with_name(target.name + suffix)
                 if log.exists():
-                    system.replace(log, aside.with_name(aside.name + suffix))
-            system.replace(passing, target)
+                    system.replace_file(log, aside.with_name(aside.name + suffix))
+            system.replace_file(passing, target)
         except OSError as error:
             msg = f"target: cannot be replaced: {error.strerror}"
             raise errors.StorageError(msg) from error
@@ -267,15 +267,15 @@ def _rename_over(passing: Path, target: Path) -> Path | None:
 
 
 @contextmanager
-def _kept_closed(path: Path) -> Iterator[None]:
+def _keep_file_closed(path: Path) -> Iterator[None]:
     """Write the log of a file into it, and keep others from opening it in the block."""
-    if filesystem.is_locked_here(path):
+    if filesystem.is_file_open_here(path):
         raise errors.BusyError(_IN_USE)
     with _sqlite_lock(path) as file:
         head = os.read(file, 20)
     if head.startswith(b"SQLite format 3\0") and head.endswith(b"\2\2"):
         try:
-            with closing(connect(path)) as connection:
+            with closing(connect_to_file(path)) as connection:
                 connection.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as error:
             if isinstance(as_vecall_error(error), errors.BusyError):

@@ -25,8 +25,8 @@ from vecall.store.file.connections import connect_to_read, file_bytes, storage_e
 from vecall.store.file.database import MIN_FREE_BYTES, Database, load_checkpoint
 from vecall.store.names import UserNames, names_of_user, partition_names
 from vecall.store.queries import partition_reads
-from vecall.store.queries.item_reads import checked_items
-from vecall.store.queries.listing import count_again, miscounted, totals
+from vecall.store.queries.item_reads import check_stored_items
+from vecall.store.queries.listing import count_again, find_miscounted, read_totals
 from vecall.store.transaction import active_model
 from vecall.store.values import decode_namespace
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
@@ -51,7 +51,7 @@ class Finding:
     message: str  # the result, and the action to take
 
 
-def checksums_finding(
+def checksum_finding(
     about: str,
     found: tuple[int, Sequence[object], Sequence[object]],
     remedy: str,
@@ -123,8 +123,8 @@ def examine(path: Path) -> list[Finding]:
 
 def _environment_findings(path: Path) -> Iterator[Finding]:
     for check in (
-        filesystem.require_plain,
-        lambda file: filesystem.require_local(file.parent),
+        filesystem.require_plain_file,
+        lambda file: filesystem.require_local_folder(file.parent),
     ):
         try:
             check(path)
@@ -139,7 +139,7 @@ def _environment_findings(path: Path) -> Iterator[Finding]:
         yield Finding("warning", "permissions", advice)
     else:
         yield Finding("ok", "permissions", f"{mode:o}")
-    free = filesystem.free_bytes(path.parent)
+    free = filesystem.free_disk_bytes(path.parent)
     short = free < MIN_FREE_BYTES
     message = f"{free // 2**20} MiB free" + ("; adds are refused" if short else "")
     yield Finding("warning" if short else "ok", "disk", message)
@@ -161,7 +161,7 @@ def _sqlite_finding() -> Finding:
 
 
 def _content_findings(path: Path, connection: sqlite3.Connection) -> Iterator[Finding]:
-    version = schema.check_origin(connection)
+    version = schema.check_file_origin(connection)
     level: Level = "ok" if version == schema.NEWEST else "note"
     later = "" if level == "ok" else "; the next opening brings it to the newest"
     yield Finding(level, "schema", f"{version}{later}")
@@ -176,7 +176,7 @@ def _content_findings(path: Path, connection: sqlite3.Connection) -> Iterator[Fi
             "`vecall doctor --recover NEW` saves what can be read to a new file"
         )
     yield Finding("ok" if is_whole else "error", "pages", message)
-    schema.check_whole(connection)
+    schema.check_schema_unaltered(connection)
     yield from _rows_findings(connection)
     sizes = filesystem.SnapshotFolder(path).sizes()
     left = [name for name in sizes if not name.endswith(".vs")]
@@ -205,12 +205,12 @@ def _rows_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
     held = connection.execute("SELECT rid FROM mem WHERE state = 'quarantined'")
     rids = [rid for (rid,) in held]
     aside = len(rids) - len(partition_reads.load_rows(connection, rids, any_state=True))
-    yield checksums_finding(
+    yield checksum_finding(
         "memories", partition_reads.checked_rows(connection), _REMEDY, aside
     )
     aside = connection.execute("SELECT count(*) FROM item WHERE part < 0").fetchone()[0]
-    yield checksums_finding("items", checked_items(connection), _REMEDY, aside)
-    wrong = miscounted(connection)
+    yield checksum_finding("items", check_stored_items(connection), _REMEDY, aside)
+    wrong = find_miscounted(connection)
     message = f"wrong for {wrong}; --repair counts again" if wrong else "right"
     yield Finding("warning" if wrong else "ok", "counts", message)
     yield vectors_finding(
@@ -218,17 +218,17 @@ def _rows_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
     )
 
 
-def repair(path: Path) -> list[str]:
+def repair_file(path: Path) -> list[str]:
     """Quarantine damaged memories, recount users, tidy up; return the actions taken."""
-    # CorruptFileError: pages are damaged; `recover` saves the readable memories.
+    # CorruptFileError: pages are damaged; `recover_file` saves the readable memories.
     done = []
     with closing(Database(path, "full")) as database:
         with database.read_transaction() as connection:
             _, damaged, old = partition_reads.checked_rows(connection)
-            _, items, old_items = checked_items(connection)
+            _, items, old_items = check_stored_items(connection)
         with database.write_transaction() as connection:
             for rid in damaged:
-                _set_aside(connection, rid)
+                _quarantine_row(connection, rid)
             if damaged:
                 done.append(f"{len(damaged)} damaged memories were set aside")
             for rid in items:  # the other items of the user can be read again
@@ -244,7 +244,7 @@ def repair(path: Path) -> list[str]:
                 )
             if old or old_items:
                 done.append(f"{len(old) + len(old_items)} checksums were written anew")
-            wrong = miscounted(connection)
+            wrong = find_miscounted(connection)
             if wrong:
                 count_again(connection)
                 done.append(f"{wrong} were counted again")
@@ -257,7 +257,7 @@ def repair(path: Path) -> list[str]:
     return done
 
 
-def _set_aside(connection: sqlite3.Connection, rid: int) -> None:
+def _quarantine_row(connection: sqlite3.Connection, rid: int) -> None:
     names = partition_names(connection, rid >> 32)
     if names is not None:
         partition = PartitionWriter(connection, *names, create=False)
@@ -274,14 +274,14 @@ def file_facts(path: Path) -> dict[str, Any]:
     # ConfigError: the path is not a regular file. IncompatibleFileError: the file is
     # another program's, or has a newer schema. CorruptFileError, StorageError: it
     # cannot be read.
-    filesystem.require_plain(path)
+    filesystem.require_plain_file(path)
     with storage_errors, closing(connect_to_read(path)) as connection:
-        version = schema.check_origin(connection)
+        version = schema.check_file_origin(connection)
         counts: dict[str, Any] = {}
         model = None
         if version:
             counts.update(
-                totals(connection)
+                read_totals(connection)
                 if version >= _WITH_COUNTERS
                 else partition_reads.count_totals(
                     connection,
@@ -302,9 +302,9 @@ def file_facts(path: Path) -> dict[str, Any]:
 
 def names_in_file(path: Path, user: str, app: str | None) -> UserNames:
     """Return the partitions of a user, as `names_of_user` does; change nothing."""
-    filesystem.require_plain(path)
+    filesystem.require_plain_file(path)
     with storage_errors, closing(connect_to_read(path)) as connection:
-        if not schema.check_origin(connection):
+        if not schema.check_file_origin(connection):
             return UserNames([], [], [])
         return names_of_user(connection, user, app)
 
@@ -351,7 +351,7 @@ def traces_in_file(
     return found
 
 
-def number_of_user(table: str, column: str) -> str | None:
+def partition_number_in_column(table: str, column: str) -> str | None:
     """Return the number of a user's partition that a column says; None if none."""
     of, number = _NUMBER_OF_USER.get(table, ("part", "part"))
     return number if column == of else None
@@ -371,7 +371,7 @@ def _columns_with_name(path: Path, name: str, parts: Sequence[int]) -> Iterator[
         for (table,) in tables.fetchall():
             columns = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
             for column in (each[1] for each in columns):
-                number = number_of_user(table, column)
+                number = partition_number_in_column(table, column)
                 for part in parts if number else ():
                     query = f'SELECT 1 FROM "{table}" WHERE {number} = ? LIMIT 1'
                     if connection.execute(query, (part,)).fetchone():
@@ -422,13 +422,13 @@ def _has_name_as_words(text: str, name: str) -> bool:
     while at >= 0:
         end = at + len(name)
         before, after = text[max(0, at - 2) : at][::-1], text[end : end + 2]
-        if not (_continues_name(before) or _continues_name(after)):
+        if not (_continues_longer_name(before) or _continues_longer_name(after)):
             return True
         at = text.find(name, at + 1)
     return False
 
 
-def _continues_name(beside: str) -> bool:
+def _continues_longer_name(beside: str) -> bool:
     """Whether the two characters beside a name make it a part of a longer name."""
     if beside[:1] and beside[0] in _JOINING:
         beside = beside[1:]
@@ -443,8 +443,8 @@ def _unused_places_with_name(path: Path, name: bytes) -> Iterator[tuple[Path, st
         head = file.read(100)
         size = int.from_bytes(head[16:18], "big")
         size = 65_536 if size == 1 else size
-        free = set(_free_pages(file, size, int.from_bytes(head[32:36], "big")))
-        for number, _, page in _numbered_pages(file, 0, 0, size):
+        free = set(_free_page_numbers(file, size, int.from_bytes(head[32:36], "big")))
+        for number, _, page in _read_numbered_pages(file, 0, 0, size):
             if name in page and number in free:
                 yield path, "a free page"
             elif name in page and name in _unused_bytes(page, number == 1):
@@ -452,13 +452,13 @@ def _unused_places_with_name(path: Path, name: bytes) -> Iterator[tuple[Path, st
     log = path.with_name(path.name + "-wal")
     if file_bytes(log):
         with log.open("rb") as file:
-            for _, frame, page in _numbered_pages(file, 32, 24, size):
+            for _, frame, page in _read_numbered_pages(file, 32, 24, size):
                 first = frame[:4] == b"\0\0\0\1"
                 if name in page and name in _unused_bytes(page, first):
                     yield log, "the unused bytes of a page"
 
 
-def _numbered_pages(
+def _read_numbered_pages(
     file: BinaryIO, begin: int, head: int, size: int
 ) -> Iterator[tuple[int, bytes, bytes]]:
     """Yield the number, the header and the bytes of each page."""
@@ -469,7 +469,7 @@ def _numbered_pages(
         yield number, block[:head], block[head:]
 
 
-def _free_pages(file: BinaryIO, size: int, trunk: int) -> Iterator[int]:
+def _free_page_numbers(file: BinaryIO, size: int, trunk: int) -> Iterator[int]:
     """Yield the numbers of the free pages."""
     seen: set[int] = set()
     while trunk and trunk not in seen:
@@ -506,12 +506,12 @@ def _cell_bytes(page: bytes, at: int, kind: int) -> int:
     begin = at
     if kind in (_INNER_INDEX, _INNER_TABLE):
         at += 4  # the page below
-    payload, at = _variable_number(page, at)
+    payload, at = _read_varint(page, at)
     if kind == _INNER_TABLE:
         return at - begin
     room = len(page) - 35
     if kind == _TABLE:
-        _, at = _variable_number(page, at)
+        _, at = _read_varint(page, at)
     else:
         room = (len(page) - 12) * 64 // 255 - 23
     if payload > room:
@@ -521,7 +521,7 @@ def _cell_bytes(page: bytes, at: int, kind: int) -> int:
     return at + payload - begin
 
 
-def _variable_number(page: bytes, at: int) -> tuple[int, int]:
+def _read_varint(page: bytes, at: int) -> tuple[int, int]:
     """Return a number of variable length, and where it ends."""
     number = 0
     for place, byte in enumerate(page[at : at + 9]):

@@ -16,14 +16,14 @@ from vecall.clock import DAY_S, Clock, ExpiryClock
 from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import connect_to_read
 from vecall.store.file.database import Database, save_checkpoint
-from vecall.store.names import copy_secret, partition_names
-from vecall.store.queries.item_reads import items_by_number, state_of
+from vecall.store.names import copy_digest_secret, partition_names
+from vecall.store.queries.item_reads import read_items_by_number, state_of
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import names_checksum
-from vecall.store.transaction import active_model, adopt, select_in
+from vecall.store.transaction import active_model, adopt_model, select_in
 from vecall.store.values import PIECES, checked_vectors
-from vecall.store.writes.items import move_expiries
-from vecall.store.writes.partition_writer import PartitionWriter, rewrite
+from vecall.store.writes.items import move_item_expiries
+from vecall.store.writes.partition_writer import PartitionWriter, rewrite_row
 from vecall.store.writes.sessions import move_last_consolidation
 from vecall.store.writes.transfers import ImportLines, exported_memory
 
@@ -41,12 +41,12 @@ class Salvage(NamedTuple):
     lost_items: int = 0  # the number of known items that cannot be read
 
 
-def recover(path: Path, target: Path) -> Salvage:
+def recover_file(path: Path, target: Path) -> Salvage:
     """Copy every memory that can be read and passes its checksum to a new file."""
     # The damaged file does not change. Partitions with unreadable names go to the app
     # "vecall-recovered", with one user for each partition. ConfigError: the new file
     # exists. CorruptFileError: the file has views or triggers, which must not run.
-    filesystem.require_new(target)
+    filesystem.require_new_file(target)
     with closing(connect_to_read(path)) as connection:
         with suppress(sqlite3.Error, ValueError):
             schema.require_plain_tables(connection)
@@ -54,9 +54,9 @@ def recover(path: Path, target: Path) -> Salvage:
         with suppress(sqlite3.Error, ValueError, errors.CorruptFileError):
             model = active_model(connection)
         _shadow_unreadable(connection)
-        rids, item_rids = _row_numbers(connection), _item_numbers(connection)
-        names = _readable_names(connection)
-        deleted = _tombstone_lines(connection)
+        rids, item_rids = _readable_rids(connection), _readable_item_rids(connection)
+        names = _readable_partitions(connection)
+        deleted = _readable_tombstone_lines(connection)
         rows_of: dict[int, list[int]] = defaultdict(list)
         items_of: dict[int, list[int]] = defaultdict(list)
         for rid in rids:
@@ -66,16 +66,16 @@ def recover(path: Path, target: Path) -> Salvage:
         saved = saved_items = 0
         with closing(Database(target, "full")) as database:
             with suppress(sqlite3.Error), database.write_transaction() as new:
-                copy_secret(connection, new)
+                copy_digest_secret(connection, new)
             known = adopted = None
             if model is not None:
                 known = model.id
                 with database.write_transaction() as new:
-                    adopted = adopt(new, model).id
+                    adopted = adopt_model(new, model).id
             for part in sorted({*rows_of, *deleted, *items_of}):
                 app, user = names.get(part, (_NAMELESS, str(part)))
                 lines = [*deleted[part]]
-                lines += _memory_lines(connection, rows_of[part], known)
+                lines += _readable_memory_lines(connection, rows_of[part], known)
                 lines += _item_lines(connection, items_of[part])
                 for at in range(0, len(lines), _AT_ONCE):
                     some = lines[at : at + _AT_ONCE]
@@ -105,7 +105,7 @@ def _shadow_unreadable(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TEMP TABLE vec_next (rid, model, vec, crc)")
 
 
-def _row_numbers(connection: sqlite3.Connection) -> list[int]:
+def _readable_rids(connection: sqlite3.Connection) -> list[int]:
     """All row numbers that can be read from the table or one of its indexes."""
     found: set[int] = set()
     for query in (
@@ -129,7 +129,7 @@ def _rows_from_both_ends(
             yield from connection.execute(query.replace("{}", direction), values)
 
 
-def _readable_names(connection: sqlite3.Connection) -> dict[int, tuple[str, str]]:
+def _readable_partitions(connection: sqlite3.Connection) -> dict[int, tuple[str, str]]:
     names: dict[int, tuple[str, str]] = {}
     query = "SELECT id, app, user, crc FROM part NOT INDEXED ORDER BY id {}"
     for part, app, user, crc in _rows_from_both_ends(connection, query):
@@ -139,7 +139,7 @@ def _readable_names(connection: sqlite3.Connection) -> dict[int, tuple[str, str]
     return names
 
 
-def _tombstone_lines(connection: sqlite3.Connection) -> dict[int, list[_Line]]:
+def _readable_tombstone_lines(connection: sqlite3.Connection) -> dict[int, list[_Line]]:
     found: dict[int, list[_Line]] = defaultdict(list)
     with suppress(sqlite3.Error, ValueError):
         for part, id_, at in connection.execute(
@@ -151,7 +151,7 @@ def _tombstone_lines(connection: sqlite3.Connection) -> dict[int, list[_Line]]:
     return found
 
 
-def _item_numbers(connection: sqlite3.Connection) -> set[int]:
+def _readable_item_rids(connection: sqlite3.Connection) -> set[int]:
     query = "SELECT rid FROM item NOT INDEXED WHERE ns IS NOT ? ORDER BY rid {}"
     return {rid for (rid,) in _rows_from_both_ends(connection, query, PIECES)}
 
@@ -160,7 +160,7 @@ def _item_lines(connection: sqlite3.Connection, rids: Iterable[int]) -> Iterator
     """Yield the items that can be read."""
     for rid in sorted(rids):
         with suppress(sqlite3.Error, errors.VecallError, ValueError, TypeError):
-            for row in items_by_number(connection, rid >> 32, [rid]):
+            for row in read_items_by_number(connection, rid >> 32, [rid]):
                 values: dict[str, Any] = row._asdict()
                 vecs = values.pop("vecs")
                 with suppress(sqlite3.Error, errors.VecallError):
@@ -170,7 +170,7 @@ def _item_lines(connection: sqlite3.Connection, rids: Iterable[int]) -> Iterator
                 yield "item", values
 
 
-def _memory_lines(
+def _readable_memory_lines(
     connection: sqlite3.Connection, rids: Iterable[int], model: int | None
 ) -> Iterator[_Line]:
     """Yield the memories that can be read, with the vectors of a model."""
@@ -214,7 +214,7 @@ def _write_lines(
 _TIMES = (("hist", "expires_at"), ("trig", "due_at"), ("idem", "at"))
 
 
-def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
+def reset_expiry_clock(path: Path, clock: Clock | None = None) -> list[str]:
     """Set a file's expiry clock to the wall clock; return the actions taken."""
     # No other process may use the file meanwhile: it would continue with the old time.
     # Clocks that differ by less than a second are left. CorruptFileError: what has a
@@ -227,14 +227,14 @@ def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
         ahead = expiry_clock.reset()
         if abs(ahead) < 1.0:
             return []
-        count = _shift_times(connection, -ahead)
+        count = _shift_expiry_times(connection, -ahead)
         save_checkpoint(connection, expiry_clock)
     where = "back" if ahead > 0 else "forward"
     days = abs(ahead) / DAY_S
     return [f"the clock was set {where} by {days:.1f} days; {count} ttls moved with it"]
 
 
-def _shift_times(connection: sqlite3.Connection, seconds: float) -> int:
+def _shift_expiry_times(connection: sqlite3.Connection, seconds: float) -> int:
     """Shift every time of the expiry clock; return how many rows have a TTL."""
     for table, column in _TIMES:
         connection.execute(
@@ -251,16 +251,16 @@ def _shift_times(connection: sqlite3.Connection, seconds: float) -> int:
         partition = PartitionWriter(connection, *names, create=False)
         mine = list(some)
         for at in range(0, len(mine), _AT_ONCE):
-            _shift_expiries(partition, mine[at : at + _AT_ONCE], seconds)
+            _shift_ttl_expiries(partition, mine[at : at + _AT_ONCE], seconds)
         partition.finish()
-    return len(rids) + move_expiries(connection, seconds)
+    return len(rids) + move_item_expiries(connection, seconds)
 
 
-def _shift_expiries(partition: PartitionWriter, rids: list[int], by: float) -> None:
+def _shift_ttl_expiries(partition: PartitionWriter, rids: list[int], by: float) -> None:
     query = "SELECT rid, state FROM mem WHERE rid IN"
     states = dict(select_in(partition.connection, query, [], rids))
     for stored in load_rows(partition.connection, rids, any_state=True):
         row, state = stored.row, states[stored.row.rid]
         assert row.expires_at is not None
         row = row._replace(expires_at=row.expires_at + by)
-        rewrite(partition, stored, row, was=state, state=state)
+        rewrite_row(partition, stored, row, was=state, state=state)

@@ -44,14 +44,14 @@ from vecall.store.postgres.url import (
     NoAnswerError,
     as_typed,
     database_errors,
-    is_lost,
+    is_connection_lost,
     set_for_transaction,
 )
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import Change, DueSession, Version
 from vecall.store.storage import ClaimedRows, ClaimedUser
 from vecall.store.transaction import WriteJob
-from vecall.store.writes.model_migration import require_migrating
+from vecall.store.writes.model_migration import require_running_migration
 from vecall.store.writes.sessions import ClaimSession
 
 T = TypeVar("T")
@@ -158,13 +158,13 @@ class PostgresClaims:
         locked = self._claim_rows(_RELEASE_FREE, 0.0, parts=parts)
         for part in sorted(part for (part,) in locked):
             with suppress(BusyError):
-                self._run_claim(partial(release_one, part=part))
+                self._run_claim_statement(partial(release_one, part=part))
 
     def rows_to_embed(self, model: int, most: int, lease_s: float) -> ClaimedRows:
         """Claim rows that need a vector; see `Claims.rows_to_embed`."""
 
         def claim(transaction: PostgresTransaction) -> ClaimedRows:
-            require_migrating(transaction, model)
+            require_running_migration(transaction, model)
             now = transaction.expiry_clock.now()
             given = {"now": now, "until": now + lease_s, "most": most, "model": model}
             found = transaction.execute(
@@ -191,7 +191,7 @@ class PostgresClaims:
             others = not rids and transaction.execute(_OTHERS).fetchone() is not None
             return ClaimedRows(rids, rows, is_last=not rids and not others)
 
-        return self._run_claim(claim)
+        return self._run_claim_statement(claim)
 
     def release_rows(self, rids: Sequence[int]) -> None:
         """End claims of rows."""
@@ -207,9 +207,9 @@ class PostgresClaims:
             times = {"now": now, "until": now + lease_s}
             return transaction.execute(statement, {**times, **given}).fetchall()
 
-        return self._run_claim(claim)
+        return self._run_claim_statement(claim)
 
-    def _run_claim(self, claim: Callable[[PostgresTransaction], T]) -> T:
+    def _run_claim_statement(self, claim: Callable[[PostgresTransaction], T]) -> T:
         with database_errors():
             for pause in PAUSES_S:
                 try:
@@ -302,7 +302,7 @@ class ServerExpiryClock(ExpiryClock):
         self._latest = now = max(self._latest, super().now())
         return now
 
-    def follow(self, seconds: float) -> None:
+    def follow_server_clock(self, seconds: float) -> None:
         """Follow a change of the primary's clock, unless somebody has set that clock.
 
         After a jump, as after setting the clock of a machine, elapsed time counts.
@@ -318,7 +318,7 @@ class ServerExpiryClock(ExpiryClock):
             self._ahead += seconds
 
 
-def time_of(connection: Connection) -> Callable[[], float]:
+def server_time_reader(connection: Connection) -> Callable[[], float]:
     """Return a function that asks a connection for the primary's time."""
 
     def asked() -> float:
@@ -365,8 +365,8 @@ class ClockFollower:
         """Measure the primary's time now. A database that is away is no error."""
         with suppress(psycopg.Error, VecallError):
             with self._reading() as connection:
-                changed = self._clock.measure(time_of(connection))
-            self._expiry_clock.follow(changed)
+                changed = self._clock.measure(server_time_reader(connection))
+            self._expiry_clock.follow_server_clock(changed)
             self._measured()
 
     def _follow_clock(self) -> None:
@@ -397,13 +397,13 @@ class VersionStatement:
         """Return the version of each (app, user); None if there is no partition."""
         # A connection that is lost is replaced once.
         try:
-            rows = self._rows(names)
+            rows = self._read_version_rows(names)
         except psycopg.Error as error:
             if isinstance(error, MISPLACED):
                 self._connections.prepare_no_more()
-            elif not is_lost(error) or isinstance(error, NoAnswerError):
+            elif not is_connection_lost(error) or isinstance(error, NoAnswerError):
                 raise
-            rows = self._rows(names)  # on a new connection
+            rows = self._read_version_rows(names)  # on a new connection
         found: dict[Names, Version | None] = dict.fromkeys(names)
         for place, part, seq, head in rows:
             found[names[place - 1]] = (part, seq, head)
@@ -414,7 +414,7 @@ class VersionStatement:
         if self._connection is not None:
             self._connection.close()
 
-    def _rows(self, names: list[Names]) -> list[tuple[int, int, int, int]]:
+    def _read_version_rows(self, names: list[Names]) -> list[tuple[int, int, int, int]]:
         """Return the place among the names, and the version, of each partition."""
         if self._connection is None or self._connection.closed:
             self._connection = self._connections.connect()
@@ -448,7 +448,7 @@ class VersionChecker:
     """Answers with states that are no older than the question. Thread-safe.
 
     `ask` sends questions from a thread: one that comes while a statement runs goes with
-    the next one. `ask_here` sends one from the thread of its caller, so that no thread
+    the next one. `ask_version_here` sends one from the thread of its caller: no thread
     has to wake; if another caller does so at that time, it is as `ask`.
     """
 
@@ -479,7 +479,7 @@ class VersionChecker:
         """The number of statements that were sent."""
         return self._of_thread.sent + self._of_callers.sent
 
-    def ask_here(self, app: str, user: str) -> Version | None:
+    def ask_version_here(self, app: str, user: str) -> Version | None:
         """Return the version of a partition; wait for the database."""
         names = (app, user)
         known = self._recent_version(names)
@@ -498,7 +498,7 @@ class VersionChecker:
         finally:
             self._free.put(statement)
             if self._closed:
-                _close_unused(self._free)
+                _close_statement(self._free)
 
     def ask(self, app: str, user: str) -> Future[Version | None]:
         """Return a future of the version of a partition; None if there is none."""
@@ -519,7 +519,7 @@ class VersionChecker:
         if self._max_staleness:
             with self._noting:
                 self._put_version((app, user), monotonic(), version)
-                self._forget_outdated()
+                self._forget_outdated_versions()
 
     def close(self) -> None:
         """Answer what waits, and end the thread."""
@@ -527,13 +527,13 @@ class VersionChecker:
             if not self._closed:
                 self._closed = True
                 self._waiting.put(None)
-        _close_unused(self._free)
+        _close_statement(self._free)
         if self._thread is not threading.current_thread():
             self._thread.join()
 
     def abandon(self) -> list[Callable[[], None]]:
         """Return functions that end the thread, not waiting."""
-        return [partial(self._waiting.put, None), partial(_close_unused, self._free)]
+        return [partial(self._waiting.put, None), partial(_close_statement, self._free)]
 
     def _answer_until_closed(self) -> None:
         ending = False
@@ -551,11 +551,11 @@ class VersionChecker:
             else:
                 ending = True
             if taken:
-                self._answer_questions(taken)
+                self._answer_version_questions(taken)
             first = None
         self._of_thread.close()
 
-    def _answer_questions(self, taken: list[_Waiting]) -> None:
+    def _answer_version_questions(self, taken: list[_Waiting]) -> None:
         try:
             asked = list(dict.fromkeys(names for names, _ in taken))
             found = self._ask_versions(asked, self._of_thread)
@@ -591,14 +591,14 @@ class VersionChecker:
                     # A write of this process may have overtaken the answer.
                     if known is None or known[0] < asked:
                         self._put_version(each, asked, version)
-                self._forget_outdated()
+                self._forget_outdated_versions()
         return found
 
     def _put_version(self, names: Names, at: float, version: Version | None) -> None:
         self._recent[names] = (at, version)
         self._recent.move_to_end(names)  # so that the order is nearly that of time
 
-    def _forget_outdated(self) -> None:
+    def _forget_outdated_versions(self) -> None:
         """Remove the oldest versions, as far as they are too old to be given again."""
         limit = monotonic() - self._max_staleness
         outdated: list[Names] = []
@@ -610,7 +610,7 @@ class VersionChecker:
             del self._recent[names]
 
 
-def _close_unused(free: queue.SimpleQueue[VersionStatement]) -> None:
+def _close_statement(free: queue.SimpleQueue[VersionStatement]) -> None:
     """Close the connection of a statement that no caller uses."""
     with suppress(queue.Empty):
         free.get_nowait().close()

@@ -27,14 +27,14 @@ from vecall.store.postgres.url import (
     NoAnswerError,
     NoConnectionFreeError,
     database_errors,
-    is_lost,
-    is_pooled,
-    refuses_options,
-    renames_statements,
+    is_behind_pooler,
+    is_connection_lost,
+    pooler_refuses_options,
+    pooler_renames_statements,
     set_for_transaction,
     settings_in,
 )
-from vecall.system import at_fork, has_input
+from vecall.system import at_fork, socket_has_input
 from vecall.telemetry import warn_caller
 
 # A connection whose waits end, also if the server acknowledges and never answers.
@@ -77,7 +77,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         if monotonic() - self._opened_at > _MOST_AGE_S:
             return False
         # An idle connection has nothing to read but its end.
-        return not has_input(self.pgconn.socket)
+        return not socket_has_input(self.pgconn.socket)
 
     def wait(
         self, gen: Generator[Any, Any, _Result], *args: Any, **kwargs: Any
@@ -86,7 +86,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         begin = monotonic()
         try:
             return super().wait(
-                self._wait_until(gen, begin + self._left), *args, **kwargs
+                self._wait_for_server_until(gen, begin + self._left), *args, **kwargs
             )
         finally:
             if not self._is_each:
@@ -96,7 +96,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         """Record a warning of the server."""
         self.warned |= notice.severity_nonlocalized == "WARNING"
 
-    def _wait_until(
+    def _wait_for_server_until(
         self, gen: Generator[Any, Any, _Result], deadline: float
     ) -> Generator[Any, Any, _Result]:
         """Pass on what psycopg waits for. It resumes at least ten times a second."""
@@ -145,11 +145,11 @@ class Connector:
         conninfo = conninfo or self._url.conninfo
         connection = self._open(conninfo, session or {})
         try:
-            if is_pooled(connection):
+            if is_behind_pooler(connection):
                 connection.settings = self._session_settings(conninfo)
                 if self.prepares:
                     with self._open(conninfo, {}) as asking:
-                        self.prepares &= renames_statements(asking)
+                        self.prepares &= pooler_renames_statements(asking)
         except BaseException:
             connection.close()
             raise
@@ -164,10 +164,10 @@ class Connector:
     def _open(self, conninfo: str, session: Mapping[str, str]) -> BoundedConnection:
         try:
             connection = BoundedConnection.connect(
-                self._with_settings(conninfo, session), autocommit=True
+                self._url_with_settings(conninfo, session), autocommit=True
             )
         except psycopg.OperationalError as error:
-            if conninfo in self._refused or not refuses_options(error):
+            if conninfo in self._refused or not pooler_refuses_options(error):
                 raise
             self._refused.add(conninfo)  # each transaction has its own settings
             return self._open(conninfo, session)
@@ -175,14 +175,14 @@ class Connector:
         prepare_connection(connection)
         return connection
 
-    def _with_settings(self, conninfo: str, session: Mapping[str, str]) -> str:
+    def _url_with_settings(self, conninfo: str, session: Mapping[str, str]) -> str:
         """Return a URL with vecall's settings; those that it has take precedence."""
         given = conninfo_to_dict(conninfo)
         hosts = str(given.get("host") or "").count(",") + 1
         timeout = self._url.timeout
         own, more = (
             [f"-c {name}={value}" for name, value in each.items()]
-            for each in (self._time_limits(), session)
+            for each in (self._connection_time_limits(), session)
         )
         options = " ".join([*own, _startup_options(given), *more]).strip()
         settings: dict[str, Any] = {
@@ -201,9 +201,9 @@ class Connector:
         except ValueError:
             msg = "path: options: behind a pooler, expected only -c NAME=VALUE"
             raise ConfigError(msg) from None
-        return {**self._time_limits(), **given}
+        return {**self._connection_time_limits(), **given}
 
-    def _time_limits(self) -> dict[str, str]:
+    def _connection_time_limits(self) -> dict[str, str]:
         limit = f"{max(1, round(1000 * self._url.timeout * _OF_SERVER))}ms"
         limits = {
             "statement_timeout": limit,
@@ -249,7 +249,7 @@ class Pool:
         self._abandoned = False
 
     @contextmanager
-    def borrowed(self, seconds: float) -> Iterator[BoundedConnection]:
+    def borrow_connection(self, seconds: float) -> Iterator[BoundedConnection]:
         """Lend a connection that is in no transaction; wait until one is free."""
         # After an error that says so, the connections are not lent again.
         try:
@@ -261,36 +261,36 @@ class Pool:
             connection = self._take_connection()
             yield connection
         except psycopg.Error as error:
-            if connection is not None and is_lost(error):
-                self.lose(connection)
+            if connection is not None and is_connection_lost(error):
+                self.discard_lost_connection(connection)
             elif isinstance(error, MISPLACED):
                 self._on_misplaced()
-                self.lose_all()
+                self.discard_all_connections()
             raise
         finally:
             if connection is not None:
                 self._return_connection(connection)
             self._places.put(None)
 
-    def lose(self, connection: BoundedConnection) -> None:
+    def discard_lost_connection(self, connection: BoundedConnection) -> None:
         """Do not lend the connections that were opened before one that was lost."""
         if connection.generation == self._generation:
             self._generation += 1
 
-    def lose_all(self) -> None:
+    def discard_all_connections(self) -> None:
         """Do not lend the connections that are open now."""
         self._generation += 1
 
     def close(self) -> None:
         """Close all connections; those that are lent, when they come back."""
         self._closed = True
-        self._drop_idle()
+        self._drop_idle_connections()
 
     def abandon(self) -> None:
         """Close the idle connections, and each other one when it comes back."""
         # Work that was begun may still borrow one. Does not wait.
         self._abandoned = True
-        self._drop_idle()
+        self._drop_idle_connections()
 
     def _take_connection(self) -> BoundedConnection:
         if self._closed:
@@ -314,9 +314,9 @@ class Pool:
             return
         self._idle.append(connection)
         if self._closed or self._abandoned:
-            self._drop_idle()
+            self._drop_idle_connections()
 
-    def _drop_idle(self) -> None:
+    def _drop_idle_connections(self) -> None:
         while True:
             try:
                 self._idle.pop().close()
@@ -368,7 +368,7 @@ class Connections:
             )
         with database_errors():
             for pool in (self._pool, self._keepers):
-                with pool.borrowed(url.timeout):
+                with pool.borrow_connection(url.timeout):
                     pass  # the first connection, or why there is none
         _opened.add(self)
 
@@ -384,7 +384,7 @@ class Connections:
         """Prepare no statement on the connections that are borrowed from now on."""
         self._connector.prepare_no_more()
         for pool in (self._pool, self._keepers):
-            pool.lose_all()
+            pool.discard_all_connections()
 
     @contextmanager
     def transaction(
@@ -408,7 +408,7 @@ class Connections:
         pool = self._keepers if role == KEEPER else self._pool
         each = role == KEEPER and seconds is None
         begin, limit = monotonic(), self.url.timeout if seconds is None else seconds
-        with pool.borrowed(limit) as connection:
+        with pool.borrow_connection(limit) as connection:
             connection.allow(limit - (0 if each else monotonic() - begin), each=each)
             try:
                 with connection.pipeline():
@@ -426,7 +426,7 @@ class Connections:
                         connection.execute("ROLLBACK")
 
     @contextmanager
-    def alone(self) -> Iterator[BoundedConnection]:
+    def exclusive_transaction(self) -> Iterator[BoundedConnection]:
         """Begin a transaction across users while none writes. The caller commits it."""
         # Others wait behind the request for the lock. So it is given up when a running
         # write holds it up, and repeated for the `timeout` of the URL.
@@ -451,7 +451,7 @@ class Connections:
         with begun:
             yield connection
 
-    def vacuum(self) -> str | None:
+    def vacuum_tables(self) -> str | None:
         """Return the space of deleted rows, as far as the keeper may."""
         # VACUUM runs in no transaction, so its settings are those of a session, which
         # must be vecall's own. Returned is why tables were not vacuumed; None if all of
@@ -486,15 +486,15 @@ class Connections:
         """Return functions that close the connections that are idle, not waiting."""
         return [self._pool.abandon, self._keepers.abandon]
 
-    def disown_all(self) -> None:
+    def disown_connections_of_parent(self) -> None:
         """In a forked child: use and close none of the parent's connections."""
         self._closed = True
         _of_parent.extend(self._single)
 
 
-def _after_fork() -> None:
+def _disown_connections_after_fork() -> None:
     for connections in list(_opened):
-        connections.disown_all()
+        connections.disown_connections_of_parent()
 
 
-at_fork(after_in_child=_after_fork)
+at_fork(after_in_child=_disown_connections_after_fork)

@@ -14,22 +14,22 @@ import psycopg
 
 from vecall.clock import ClockCheckpoint
 from vecall.errors import ConfigError, VecallError
-from vecall.store.maintenance.backups import purge_rows
+from vecall.store.maintenance.backups import purge_deleted_rows
 from vecall.store.maintenance.doctor import (
     Finding,
     Level,
-    checksums_finding,
+    checksum_finding,
     clock_finding,
     vectors_finding,
 )
 from vecall.store.postgres import schema
-from vecall.store.postgres.claims import reading_all_users, time_of
+from vecall.store.postgres.claims import reading_all_users, server_time_reader
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
-from vecall.store.postgres.url import DatabaseUrl, database_errors, is_pooled
-from vecall.store.queries.item_reads import checked_items
-from vecall.store.queries.listing import miscounted
+from vecall.store.postgres.url import DatabaseUrl, database_errors, is_behind_pooler
+from vecall.store.queries.item_reads import check_stored_items
+from vecall.store.queries.listing import find_miscounted
 from vecall.store.queries.partition_reads import checked_rows, lacking_vectors
-from vecall.store.transaction import active_model, fact
+from vecall.store.transaction import active_model, read_fact
 from vecall.store.writes.model_migration import migrating_model
 from vecall.telemetry import warn_caller
 
@@ -85,12 +85,12 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
         prepare_connection(opened)
         findings = list(_server_findings(opened, url))
         try:
-            schema.require_member(opened)
+            schema.require_role_member(opened)
             number = schema.require_schema(opened, url.schema)
         except VecallError as error:
             message = str(error).removeprefix("path: ")
             return [*findings, Finding("error", "schema", message)]
-        findings.append(_schema_finding(number))
+        findings.append(_postgres_schema_finding(number))
         findings += _rights_findings(opened, url)
         findings += _catalog_findings(opened, url)
     try:
@@ -102,7 +102,7 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
     return findings
 
 
-def _fault_or_ok(
+def _fault_or_ok_finding(
     about: str, fault: str, right: str, level: Level = "warning"
 ) -> Finding:
     """Return a fault as a finding; without one, what is right."""
@@ -111,7 +111,7 @@ def _fault_or_ok(
 
 def _server_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
     try:
-        schema.require_server(connection)
+        schema.require_postgres_version(connection)
         number = connection.info.server_version
         yield Finding(
             "ok", "server", f"PostgreSQL {number // 10_000}.{number % 10_000}"
@@ -119,7 +119,7 @@ def _server_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Findi
     except ConfigError as error:
         yield Finding("error", "server", str(error).removeprefix("path: "))
     yield _encryption_finding(connection, url)
-    yield _pooler_finding(connection)
+    yield _postgres_pooler_finding(connection)
     settings: dict[str, str] = dict(
         connection.execute(_SETTINGS, (list(_NAMES),)).fetchall()
     )
@@ -128,10 +128,10 @@ def _server_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Findi
         ("full_page_writes", "a power cut may destroy data"),
     ):
         fault = "" if settings[name] == "on" else f"{settings[name]}; {about}"
-        yield _fault_or_ok(name, fault, "on", "error")
+        yield _fault_or_ok_finding(name, fault, "on", "error")
     fault = "pages have no checksums; `pg_checksums --enable` adds them"
     fault = "" if settings["data_checksums"] == "on" else fault
-    yield _fault_or_ok("checksums", fault, "pages have checksums")
+    yield _fault_or_ok_finding("checksums", fault, "pages have checksums")
     yield _replication_finding(connection, settings)
     if settings["archive_mode"] == "off":
         message = (
@@ -139,7 +139,7 @@ def _server_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Findi
             "unless its provider stores backups"
         )
         yield Finding("note", "backups", message)
-    yield _clock_finding(connection)
+    yield _postgres_clock_finding(connection)
     yield _vacuum_finding(connection, settings)
 
 
@@ -155,8 +155,8 @@ def _encryption_finding(connection: Connection, url: DatabaseUrl) -> Finding:
     return Finding("warning", "connection", message)
 
 
-def _pooler_finding(connection: Connection) -> Finding:
-    if not is_pooled(connection):
+def _postgres_pooler_finding(connection: Connection) -> Finding:
+    if not is_behind_pooler(connection):
         return Finding("ok", "pooler", "none")
     return Finding(
         "note",
@@ -190,8 +190,8 @@ def _replication_finding(connection: Connection, settings: dict[str, str]) -> Fi
     return Finding("ok", about, "commits wait for a synchronous standby")
 
 
-def _clock_finding(connection: Connection) -> Finding:
-    before, now, after = time.time(), time_of(connection)(), time.time()
+def _postgres_clock_finding(connection: Connection) -> Finding:
+    before, now, after = time.time(), server_time_reader(connection)(), time.time()
     ahead = now - (before + after) / 2
     if abs(ahead) <= _SKEW_S + (after - before):
         return Finding("ok", "clock", "as this machine's")
@@ -216,7 +216,7 @@ def _vacuum_finding(connection: Connection, settings: dict[str, str]) -> Finding
     return Finding("ok", "vacuum", "autovacuum is on")
 
 
-def _schema_finding(number: int) -> Finding:
+def _postgres_schema_finding(number: int) -> Finding:
     if number == schema.NEWEST:
         return Finding("ok", "schema", "the newest")
     message = f"{number} of {schema.NEWEST}; run `vecall pg migrate URL` when it suits"
@@ -252,18 +252,18 @@ def _catalog_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Find
     )
     fault = f"not as the last migration made them: {', '.join(changed)}"
     fault = fault if changed else ""
-    yield _fault_or_ok("tables", fault, "as the last migration made them")
+    yield _fault_or_ok_finding("tables", fault, "as the last migration made them")
 
 
 def _contents_findings(
     reading: PostgresTransaction, url: DatabaseUrl
 ) -> Iterator[Finding]:
     backup = "restore a backup"
-    yield checksums_finding("memories", checked_rows(reading), backup)
-    yield checksums_finding("items", checked_items(reading), backup)
-    wrong = miscounted(reading)
+    yield checksum_finding("memories", checked_rows(reading), backup)
+    yield checksum_finding("items", check_stored_items(reading), backup)
+    wrong = find_miscounted(reading)
     fault = f"wrong for {wrong}; {backup}" if wrong else ""
-    yield _fault_or_ok("counts", fault, "right", "error")
+    yield _fault_or_ok_finding("counts", fault, "right", "error")
     for about, query, what, right in (
         ("changes", _GAPS, "users have gaps in the log of changes", "no gaps"),
         ("heads", _OTHER_HEADS, "users have a head that is not logged", "logged"),
@@ -272,14 +272,14 @@ def _contents_findings(
     ):
         ((number,),) = reading.execute(query)
         fault = f"{number} {what}; {backup}" if number else ""
-        yield _fault_or_ok(about, fault, right, "error")
+        yield _fault_or_ok_finding(about, fault, right, "error")
     yield vectors_finding(active_model(reading), *lacking_vectors(reading))
     yield from _bloat_findings(reading, url)
     coming = migrating_model(reading)
     if coming is not None:
         message = f"a move to {coming} is not finished; `vecall reembed` resumes it"
         yield Finding("note", "model", message)
-    checkpoint = ClockCheckpoint.parse(fact(reading, "clock"))
+    checkpoint = ClockCheckpoint.parse(read_fact(reading, "clock"))
     if checkpoint is not None:
         yield clock_finding("expiry", checkpoint)
 
@@ -301,7 +301,7 @@ def _bloat_findings(
             f"the table part has {dead:,} dead rows for {live:,} live ones; it should "
             "be vacuumed more often, and no transaction should stay open for hours"
         )
-    yield _fault_or_ok("bloat", fault, f"{dead:,} dead rows of {live:,} users")
+    yield _fault_or_ok_finding("bloat", fault, f"{dead:,} dead rows of {live:,} users")
 
 
 # Maintenance of a database, as far as it is vecall's and not the server's.
@@ -346,7 +346,7 @@ class PostgresMaintenance:
         before = sum(self.sizes().values())
         with database_errors(), self._altering() as transaction:
             transaction.execute("DELETE FROM snap")
-            purge_rows(transaction, transaction.expiry_clock.wall())
+            purge_deleted_rows(transaction, transaction.expiry_clock.wall())
         lacking = self._vacuum()
         if lacking is not None:
             warn_caller(f"purge: the tables were not vacuumed: {lacking}; {_REMEDY}")

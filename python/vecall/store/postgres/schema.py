@@ -112,7 +112,7 @@ UNION ALL SELECT t.tgrelid::regclass::text, pg_get_triggerdef(t.oid, true)
 """
 
 
-def require_member(connection: Connection, role: str = "vecall_app") -> None:
+def require_role_member(connection: Connection, role: str = "vecall_app") -> None:
     """Check that the role may read the schema's number, if there is a schema."""
     if is_member(connection, role) is False:
         msg = f"path: {_no_member_message(role)}; run `vecall pg init URL --login ROLE`"
@@ -186,7 +186,7 @@ def table_faults(connection: Connection, schema: str) -> list[str]:
     return [fault for fault, is_so in faults if is_so]
 
 
-def require_rights(connection: Connection, schema: str, role: str) -> None:
+def require_row_level_rights(connection: Connection, schema: str, role: str) -> None:
     """Check that the role and the tables hold users apart."""
     faults = role_faults(connection, schema, role) + table_faults(connection, schema)
     if faults:
@@ -233,7 +233,7 @@ _LOCK = 0x7663616C  # of migrations, in the whole database
 _T = TypeVar("_T")
 
 
-def initialize(url: DatabaseUrl, *, login: str | None = None) -> None:
+def initialize_schema(url: DatabaseUrl, *, login: str | None = None) -> None:
     """Create the roles and the schema, unless they exist, and migrate the schema."""
     # The role of the URL may create roles. The role `login`, with which servers log in,
     # gets the rights of `vecall_app`, and may become `vecall_keeper`.
@@ -241,9 +241,9 @@ def initialize(url: DatabaseUrl, *, login: str | None = None) -> None:
         database_errors(),
         psycopg.connect(url.conninfo, autocommit=True) as connection,
     ):
-        require_server(connection)
-        _retry_until_locked(lambda: _create_roles_and_schema(connection, url, login))
-    migrate(url)
+        require_postgres_version(connection)
+        _retry_schema_locks(lambda: _create_roles_and_schema(connection, url, login))
+    migrate_schema(url)
 
 
 def _create_roles_and_schema(
@@ -258,7 +258,7 @@ def _create_roles_and_schema(
         _execute(connection, use, url.schema)
 
 
-def migrate(url: DatabaseUrl) -> int:
+def migrate_schema(url: DatabaseUrl) -> int:
     """Migrate the schema to the newest number; return the number before."""
     # Servers need not be stopped. The migration gives its locks back when it does not
     # get all of them at once, and begins again. After a BusyError nothing changed.
@@ -266,11 +266,11 @@ def migrate(url: DatabaseUrl) -> int:
         database_errors(),
         psycopg.connect(url.conninfo, autocommit=True) as connection,
     ):
-        before = _retry_until_locked(lambda: _migrate_schema(connection, url))
+        before = _retry_schema_locks(lambda: _migrate_schema(connection, url))
         after: int | None = 0
         while after is not None:
             count = partial(_count_users, connection, url, after)
-            after = _retry_until_locked(count)
+            after = _retry_schema_locks(count)
         return before
 
 
@@ -279,7 +279,7 @@ def _execute(connection: Connection, text: LiteralString, *names: str) -> None:
     connection.execute(sql.SQL(text).format(*map(sql.Identifier, names)))
 
 
-def _set_fact(connection: Connection, key: str, value: str) -> None:
+def _set_schema_fact(connection: Connection, key: str, value: str) -> None:
     connection.execute(
         "INSERT INTO meta (key, value) VALUES (%s, %s) "
         "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
@@ -287,7 +287,7 @@ def _set_fact(connection: Connection, key: str, value: str) -> None:
     )
 
 
-def _retry_until_locked(step: Callable[[], _T]) -> _T:
+def _retry_schema_locks(step: Callable[[], _T]) -> _T:
     """Repeat a transaction until it gets its locks, for a minute at most."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
@@ -305,7 +305,7 @@ def _exclude_migrations(connection: Connection) -> None:
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
 
 
-def _become_owner(connection: Connection, schema: str) -> int:
+def _become_schema_owner(connection: Connection, schema: str) -> int:
     """Go on as the owner of a schema, in it; return the number of the schema."""
     # Functions of the owner take the search_path over. Without pg_temp at its end, they
     # would use temporary tables of their caller, whose triggers would run with the
@@ -318,7 +318,7 @@ def _become_owner(connection: Connection, schema: str) -> int:
 def _migrate_schema(connection: Connection, url: DatabaseUrl) -> int:
     with connection.transaction():
         _exclude_migrations(connection)
-        before = _become_owner(connection, url.schema)
+        before = _become_schema_owner(connection, url.schema)
         if before > NEWEST:
             raise IncompatibleFileError(_newer_schema_message(before))
         if 0 < before < NEWEST:
@@ -326,7 +326,7 @@ def _migrate_schema(connection: Connection, url: DatabaseUrl) -> int:
             connection.execute("LOCK TABLE model IN ACCESS EXCLUSIVE MODE")
         for number in range(before + 1, NEWEST + 1):
             for kind in ("schema", "rights"):
-                connection.execute(_read_script(f"{kind}_{number}.sql"))
+                connection.execute(_read_schema_script(f"{kind}_{number}.sql"))
         _grant_vacuum(connection, url.schema)
         if before == 0:
             facts = {
@@ -336,11 +336,11 @@ def _migrate_schema(connection: Connection, url: DatabaseUrl) -> int:
                 "analysis": ANALYSIS_VERSION,
             }
             for fact in facts.items():
-                _set_fact(connection, *fact)
-        _set_fact(connection, "schema", str(NEWEST))
+                _set_schema_fact(connection, *fact)
+        _set_schema_fact(connection, "schema", str(NEWEST))
         digests = catalog_digests(connection, url.schema)
         stored = json.dumps(digests, separators=(",", ":"), sort_keys=True)
-        _set_fact(connection, "catalog", stored)
+        _set_schema_fact(connection, "catalog", stored)
         return before
 
 
@@ -350,7 +350,7 @@ def _count_users(connection: Connection, url: DatabaseUrl, after: int) -> int | 
     # None if all users are counted.
     with connection.transaction():
         connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'".encode())
-        number = _become_owner(connection, url.schema)
+        number = _become_schema_owner(connection, url.schema)
         if number < _WITH_COUNTERS or connection.execute(_IS_COUNTED).fetchone():
             return None
         found = connection.execute(
@@ -359,7 +359,7 @@ def _count_users(connection: Connection, url: DatabaseUrl, after: int) -> int | 
             (after, _COUNTED_AT_ONCE),
         ).fetchall()
         if not found:
-            _set_fact(connection, "counts", "1")
+            _set_schema_fact(connection, "counts", "1")
             return None
         return int(found[-1][0])
 
@@ -396,7 +396,7 @@ def require_schema(connection: Connection, schema: str) -> int:
     return number
 
 
-def require_server(connection: Connection) -> None:
+def require_postgres_version(connection: Connection) -> None:
     """Check that the server is PostgreSQL 15 or later."""
     version = connection.info.server_version
     if version < OLDEST_SERVER:
@@ -428,7 +428,7 @@ def _newer_schema_message(number: int) -> str:
     )
 
 
-def _read_script(name: str) -> bytes:
+def _read_schema_script(name: str) -> bytes:
     return files("vecall.store.postgres").joinpath(name).read_bytes()
 
 

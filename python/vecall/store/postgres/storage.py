@@ -23,7 +23,7 @@ from vecall.store.maintenance.doctor import (
     ROWS_REMAIN,
     forms_in_text,
     has_name,
-    number_of_user,
+    partition_number_in_column,
 )
 from vecall.store.names import WRONG_USER, UserNames, names_of_user, part_of
 from vecall.store.postgres import claims, schema
@@ -35,9 +35,9 @@ from vecall.store.postgres.transaction import (
     decoded,
     encoded,
 )
-from vecall.store.postgres.url import as_typed, database_errors, parse_url
+from vecall.store.postgres.url import as_typed, database_errors, parse_database_url
 from vecall.store.postgres.writers import Writers
-from vecall.store.queries.item_reads import find_state, item_at
+from vecall.store.queries.item_reads import find_item_state, read_item_at
 from vecall.store.rows import Change, ExistingMemories, SnapshotTag, Version
 from vecall.store.storage import Storage, StorageReads
 from vecall.store.transaction import (
@@ -45,13 +45,13 @@ from vecall.store.transaction import (
     Transaction,
     WriteJob,
     active_model,
-    adopt,
+    adopt_model,
     set_fact,
 )
 from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add
-from vecall.store.writes.history import RecordSnapshot, purges
-from vecall.store.writes.model_migration import begin_migration
+from vecall.store.writes.history import RecordSnapshot, count_purges
+from vecall.store.writes.model_migration import begin_model_migration
 from vecall.store.writes.partition_writer import PartitionWriter
 
 # The read operations over one transaction of PostgreSQL.
@@ -73,7 +73,7 @@ class PostgresReads(StorageReads):
             raise CorruptFileError(WRONG_USER)
 
     def item_state(self, app: str, user: str) -> ItemState | None:
-        return find_state(self._connection, app, user)
+        return find_item_state(self._connection, app, user)
 
 
 class SharedReads(PostgresReads):
@@ -139,7 +139,7 @@ class PostgresSnapshots:
 
     def generation(self) -> int:
         with database_errors(), self._reading() as transaction:
-            return purges(transaction)
+            return count_purges(transaction)
 
     def read(self, part: int, record: bytes) -> bytes | None:
         try:
@@ -157,7 +157,7 @@ class PostgresSnapshots:
     def write(
         self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
     ) -> bool:
-        record = records.recorded(tag.nonce, data)
+        record = records.record_of_snapshot(tag.nonce, data)
         storing = StoreSnapshot(app, user, record, tag, generation, data=data)
         self._submit(storing).result()
         return storing.is_recorded
@@ -184,7 +184,7 @@ def open_postgres(
 ) -> Storage:
     """Open the storage of a database; see `open_storage`."""
     # ConfigError also says that the role or the policies do not hold users apart.
-    connections = Connections(parse_url(url), durable=durability == "full")
+    connections = Connections(parse_database_url(url), durable=durability == "full")
     try:
         return PostgresStorage(
             connections, clock, read_only=read_only, max_staleness=max_staleness
@@ -228,13 +228,13 @@ class PostgresStorage:
         self._writers = Writers(connections, expiry_clock, self._secret)
         self._checker = claims.VersionChecker(connections, max_staleness)
         self.maintenance = PostgresMaintenance(
-            self._reading, self._begin_altering, self._connections.vacuum
+            self._begin_reading, self._begin_altering, self._connections.vacuum_tables
         )
         self.claims: claims.PostgresClaims | None = claims.PostgresClaims(
             self._claiming, self.submit
         )
         self.snapshots: PostgresSnapshots | None = PostgresSnapshots(
-            self._reading, self._claiming, self.submit
+            self._begin_reading, self._claiming, self.submit
         )
         self._follower: claims.ClockFollower | None = None
         if isinstance(expiry_clock, claims.ServerExpiryClock):
@@ -243,7 +243,7 @@ class PostgresStorage:
                 partial(connections.transaction, self._role),
                 followed,
                 expiry_clock,
-                lambda: _save_sometimes(own),
+                lambda: _save_clock_sometimes(own),
             )
 
     @property
@@ -268,17 +268,17 @@ class PostgresStorage:
         return True
 
     def version(self, app: str, user: str) -> Version | None:
-        return self._checker.ask_here(app, user)
+        return self._checker.ask_version_here(app, user)
 
     def newest(self, app: str, user: str) -> Version | None | Future[Version | None]:
-        ask = self._checker.ask if in_event_loop() else self._checker.ask_here
+        ask = self._checker.ask if in_event_loop() else self._checker.ask_version_here
         return ask(app, user)
 
     @contextmanager
     def read(
         self, app: str | None = None, user: str | None = None
     ) -> Iterator[StorageReads]:
-        with database_errors(), self._reading(app, user) as transaction:
+        with database_errors(), self._begin_reading(app, user) as transaction:
             limited = not self._sees_all and (app is None or user is None)
             reads = (SharedReads if limited else PostgresReads)(transaction)
             try:
@@ -289,26 +289,26 @@ class PostgresStorage:
     def lookup_existing(self, asked: records.DraftLookup) -> ExistingMemories | None:
         now = self.expiry_clock.now()
         with database_errors():
-            with self._reading(asked.app, asked.user) as sent:
+            with self._begin_reading(asked.app, asked.user) as sent:
                 part = asked.likely_part
                 if part is None and (part := part_of(sent, *asked[:2])) is None:
                     return ExistingMemories()
-                sent.send_ahead(add.first_reads(sent, asked, part))
+                sent.send_ahead(add.reads_of_new_drafts(sent, asked, part))
             with suppress(NotSentError):  # more has to be asked
                 if part == asked.likely_part:
                     part = part_of(sent, *asked[:2])
                 if part is None:
                     return ExistingMemories()
-                return add.existing_in(sent, part, asked, now, asks_all=True)
-            with self._reading(asked.app, asked.user) as transaction:
+                return add.existing_in_partition(sent, part, asked, now, asks_all=True)
+            with self._begin_reading(asked.app, asked.user) as transaction:
                 return add.lookup_existing(transaction, asked, now)
 
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
-        with database_errors(), self._reading(app, user) as transaction:
-            return item_at(transaction, app, user, ns, key)[1]
+        with database_errors(), self._begin_reading(app, user) as transaction:
+            return read_item_at(transaction, app, user, ns, key)[1]
 
     @contextmanager
-    def _reading(
+    def _begin_reading(
         self, app: str | None = None, user: str | None = None, *, part: int = 0
     ) -> Iterator[PostgresTransaction]:
         """Begin to read a user, a partition, or else across users."""
@@ -319,7 +319,7 @@ class PostgresStorage:
                 connection, self.expiry_clock, self._secret
             )
             if app is not None and user is not None:
-                transaction.look(app, user)
+                transaction.look_at_user(app, user)
             elif part:
                 transaction.execute(
                     "SELECT set_config('vecall.part', ?, true)", (str(part),)
@@ -340,7 +340,7 @@ class PostgresStorage:
         """Begin a transaction that writes across users while none writes."""
         if self._read_only:
             raise ReadOnlyError(_READ_ONLY)
-        with database_errors(), self._connections.alone() as connection:
+        with database_errors(), self._connections.exclusive_transaction() as connection:
             yield PostgresTransaction(connection, self.expiry_clock, self._secret)
             connection.execute(b"COMMIT")
 
@@ -356,11 +356,11 @@ class PostgresStorage:
 
     def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
         with self._begin_altering() as transaction:
-            return adopt(transaction, model)
+            return adopt_model(transaction, model)
 
     def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
         with self._begin_altering() as transaction:
-            return begin_migration(transaction, model)
+            return begin_model_migration(transaction, model)
 
     def end_writes(self) -> None:
         self._writers.close()
@@ -404,17 +404,17 @@ class PostgresStorage:
     def _check_database(self, clock: claims.ServerClock) -> None:
         """Check the server, the schema and rights, and set a clock."""
         with database_errors(), self._connections.connect() as connection:
-            schema.require_server(connection)
+            schema.require_postgres_version(connection)
             name = self._connections.url.schema
-            schema.require_member(connection, self._role)
+            schema.require_role_member(connection, self._role)
             schema.require_schema(connection, name)
-            schema.require_rights(connection, name, self._role)
+            schema.require_row_level_rights(connection, name, self._role)
             has_keeper = self._connections.url.keeper is not None
             self._sees_all = has_keeper or bool(schema.is_member(connection, KEEPER))
-            clock.measure(claims.time_of(connection))
+            clock.measure(claims.server_time_reader(connection))
 
     def _database_facts(self) -> dict[str, str]:
-        with database_errors(), self._reading() as transaction:
+        with database_errors(), self._begin_reading() as transaction:
             facts = dict(transaction.execute("SELECT key, value FROM meta").fetchall())
         if not {"uuid", "secret"} <= facts.keys():
             msg = "path: the schema of the database is not complete; restore a backup"
@@ -422,7 +422,7 @@ class PostgresStorage:
         return facts
 
 
-def _save_sometimes(save: Callable[[], Callable[..., None] | None]) -> None:
+def _save_clock_sometimes(save: Callable[[], Callable[..., None] | None]) -> None:
     """Save the clock of a storage that is still there, unless another server did."""
     saves = save()
     if saves is not None:
@@ -446,14 +446,14 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 def names_in_database(url: str, user: str, app: str | None) -> UserNames:
     """Return the partitions of a user, as `names_of_user` does."""
-    with claims.reading_all_users(parse_url(url)) as reading:
+    with claims.reading_all_users(parse_database_url(url)) as reading:
         return names_of_user(reading, user, app)
 
 
 def traces_in_database(url: str, name: str, parts: Sequence[int] = ()) -> list[str]:
     """Return the places in the tables of the schema that have a name."""
     # Rows with one of the numbers of partitions `parts` are told, too.
-    with claims.reading_all_users(parse_url(url)) as reading:
+    with claims.reading_all_users(parse_database_url(url)) as reading:
         return list(_find_places(reading.connection, name, parts))
 
 
@@ -462,7 +462,7 @@ def _find_places(opened: Connection, name: str, parts: Sequence[int]) -> Iterato
     for table, column, is_text in columns:
         if is_text and _has_name_in_column(opened, table, column, name):
             yield f"column {column} of table {table}"
-        number = number_of_user(table, column)
+        number = partition_number_in_column(table, column)
         if number and parts and _has_rows_of_parts(opened, table, number, parts):
             yield ROWS_REMAIN.format(table)
 

@@ -12,7 +12,7 @@ from psycopg.types.numeric import Int4, Int8, NumericBinaryLoader
 
 from vecall.clock import ExpiryClock
 from vecall.store.names import USERS_PART, hidden_user_under
-from vecall.store.postgres.url import use_own_names
+from vecall.store.postgres.url import use_own_statement_names
 from vecall.store.rows import Added
 from vecall.store.transaction import (
     ACTIVE_MODEL,
@@ -20,12 +20,12 @@ from vecall.store.transaction import (
     PartitionEntry,
     ReadsAhead,
     Statement,
+    announce_reads,
     enter,
     given_rows,
     insert_many,
     leave,
-    read_ahead,
-    retire,
+    retire_partition,
     rows_with_marks,
     statement_among,
     statement_with_marks,
@@ -61,7 +61,7 @@ _ONE = "\x01\x03"
 
 # Not at import: most texts depend on the call; all take about 30 us each, over 2 ms.
 @lru_cache(maxsize=4096)
-def translated(sql: str) -> str:
+def translate_sql(sql: str) -> str:
     """Return a statement for PostgreSQL, with psycopg's placeholders."""
     sql = sql.replace("%", "%%")
     sql = _HINT.sub("", sql)
@@ -69,7 +69,7 @@ def translated(sql: str) -> str:
     if sql.startswith("UPDATE mem SET "):
         sql = sql.replace("vec = ?", _VECTOR)
     sql = _LENGTH_OF_BLOB.sub(_octet_length_sql, sql)
-    sql = _CHARS.sub(_characters_sql, sql)
+    sql = _CHARS.sub(_char_function_sql, sql)
     sql = _translate_outside_literals(sql)
     sql = _LIMIT.sub(r"LIMIT nullif(CAST(\1 AS BIGINT), -1)", sql)
     return _larger_and_smaller(sql)
@@ -117,7 +117,7 @@ def _octet_length_sql(found: re.Match[str]) -> str:
     return f"octet_length({once})"
 
 
-def _characters_sql(found: re.Match[str]) -> str:
+def _char_function_sql(found: re.Match[str]) -> str:
     codes = [int(code) for code in found.group(1).split(",")]
     forms = [f"chr({ord(char)})" for code in codes for char in encoded(chr(code))]
     return f"({' || '.join(forms)})"
@@ -185,7 +185,7 @@ def bulk_insert(
     """Return a statement that inserts 1 to `MAX_ROWS` rows, and its values."""
     types = column_types(into)
     columns = list(zip(*rows, strict=True))
-    varies = [not _is_one(*each) for each in zip(columns, types, strict=True)]
+    varies = [not _is_constant(*each) for each in zip(columns, types, strict=True)]
     if len(rows) > 1 and True not in varies:
         varies[0] = True  # the array says how many rows there are
     once: list[Any] = []
@@ -204,7 +204,7 @@ def bulk_insert(
     return _bulk_insert_statement(into, conflict, tuple(varies)), once + arrays
 
 
-def _is_one(column: Sequence[Any], type_: str) -> bool:
+def _is_constant(column: Sequence[Any], type_: str) -> bool:
     """Whether all values are one and the same."""
     first = column[0]
     if len(column) > 1 and type_ == "float8" and first == 0:
@@ -225,7 +225,7 @@ def _bulk_insert_statement(into: str, conflict: str, varies: tuple[bool, ...]) -
         chosen.append(names[-1] if many else f"CAST(? AS {type_})")
     source = f"FROM unnest({', '.join(arrays)}) AS given({', '.join(names)})"
     sql = f"INSERT INTO {into} SELECT {', '.join(chosen)} {source if names else ''} "
-    return translated(sql + conflict).replace("%s", "%b")
+    return translate_sql(sql + conflict).replace("%s", "%b")
 
 
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
@@ -268,7 +268,7 @@ def prepare_connection(connection: Connection) -> None:
     """Set how a new connection converts values."""
     connection.adapters.register_loader("numeric", _WholeNumberLoader)
     connection.prepared_max = 400
-    use_own_names(connection)
+    use_own_statement_names(connection)
 
 
 class PostgresResult:
@@ -392,11 +392,11 @@ class PostgresTransaction:
             given = {name: _encoded_value(value) for name, value in values.items()}
         else:
             given = [_encoded_value(value) for value in values] or None
-        query: Any = translated(sql)
+        query: Any = translate_sql(sql)
         cursor.execute(query if given else query.replace("%%", "%"), given)
         return PostgresResult(cursor)
 
-    def look(self, app: str, user: str) -> None:
+    def look_at_user(self, app: str, user: str) -> None:
         """Make a user the only one whose data the transaction sees."""
         hidden = hidden_user_under(self.secret, app, user)
         found = self.execute(_LOOK, (app, user, hidden))
@@ -416,7 +416,7 @@ def _encoded_value(value: Any) -> Any:
 
 
 @statement_among.register
-def _statement_among(
+def _statement_among_array(
     transaction: PostgresTransaction,
     query: str,
     before: Sequence[Any],
@@ -429,7 +429,7 @@ def _statement_among(
 
 
 @given_rows.register
-def _given_rows(
+def _rows_as_arrays(
     transaction: PostgresTransaction, name: str, rows: Sequence[tuple[Any, ...]]
 ) -> Statement:
     if len(rows) <= _FEW:
@@ -440,7 +440,7 @@ def _given_rows(
 
 
 @enter.register
-def _enter_partition(
+def _enter_postgres_partition(
     transaction: PostgresTransaction,
     app: str,
     user: str,
@@ -472,7 +472,7 @@ def _enter_partition(
 
 
 @insert_many.register
-def _insert_many(
+def _insert_many_as_arrays(
     transaction: PostgresTransaction,
     into: str,
     rows: Sequence[tuple[Any, ...]],
@@ -485,8 +485,8 @@ def _insert_many(
         transaction.connection.cursor(binary=True).execute(query, values)
 
 
-@read_ahead.register
-def _read_ahead(
+@announce_reads.register
+def _send_reads_ahead(
     transaction: PostgresTransaction, statements: Callable[[], Iterable[Statement]]
 ) -> bool:
     transaction.send_ahead(statements())
@@ -494,7 +494,7 @@ def _read_ahead(
 
 
 @leave.register
-def _leave_partition(
+def _leave_postgres_partition(
     transaction: PostgresTransaction,
     part: int,
     seq: int,
@@ -512,7 +512,7 @@ def _leave_partition(
     return transaction.head
 
 
-@retire.register
-def _retire_partition(transaction: PostgresTransaction, part: int) -> None:
+@retire_partition.register
+def _retire_postgres_partition(transaction: PostgresTransaction, part: int) -> None:
     """Do nothing but remove the snapshot: a sequence never gives a number twice."""
     transaction.execute("DELETE FROM snap WHERE part = ?", (part,))

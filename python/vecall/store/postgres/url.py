@@ -60,12 +60,12 @@ class DatabaseUrl:
         options = conninfo_to_dict(self.conninfo)
         local = all(
             host.startswith(("/", "@")) or host in _LOCAL
-            for host in _option_values(options, "host")
+            for host in _url_option_values(options, "host")
         )
         return local or options.get("sslmode") == "verify-full"
 
 
-def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
+def parse_database_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
     """Parse "postgresql://user:password@host/database?options"; else a ConfigError."""
     # The options are libpq's, and `schema` (else the default), `writers`, `readers`,
     # `keeper_url`, `timeout` and `prepare`. Several hosts are separated by commas: the
@@ -73,20 +73,20 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
     place, _, query = url.removesuffix("#").partition("?")
     place = f"postgresql://{place.partition('://')[2]}"
     given = [part for part in query.split("&") if part]
-    own = {n: value for n, value in map(_decode_option, given) if n in _OWN}
-    rest = [part for part in given if _decode_option(part)[0] not in _OWN]
+    own = {n: value for n, value in map(_decode_url_option, given) if n in _OWN}
+    rest = [part for part in given if _decode_url_option(part)[0] not in _OWN]
     try:
-        options = conninfo_to_dict(_with_query(place, rest))
+        options = conninfo_to_dict(_url_with_query(place, rest))
     except psycopg.ProgrammingError as error:
         raise as_typed(error) from None
-    ports = [port for port in _option_values(options, "port") if port]
-    are_ports = all(_is_count(port, 65535) for port in ports)
+    ports = [port for port in _url_option_values(options, "port") if port]
+    are_ports = all(_is_count_text(port, 65535) for port in ports)
     # A "?" in a password that is not escaped begins the options here.
     cuts = "@" not in place and "password" in options
-    cuts &= "password" not in [_decode_option(part)[0] for part in rest]
+    cuts &= "password" not in [_decode_url_option(part)[0] for part in rest]
     if not is_database_url(url) or "#" in url[:-1] or not are_ports or cuts:
         raise ConfigError("path: the URL of the database is malformed")
-    several = len(_option_values(options, "host")) > 1
+    several = len(_url_option_values(options, "host")) > 1
     if several and "target_session_attrs" not in options:
         rest.append("target_session_attrs=read-write")
     schema = own.get("schema", default_schema)
@@ -97,10 +97,10 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
         )
     keeper = _keeper_conninfo(own["keeper_url"]) if "keeper_url" in own else None
     return DatabaseUrl(
-        _with_query(place, rest),
+        _url_with_query(place, rest),
         schema,
-        _connection_count(own, "writers"),
-        _connection_count(own, "readers"),
+        _pool_size_option(own, "writers"),
+        _pool_size_option(own, "readers"),
         keeper,
         _checked_timeout(own.get("timeout", "18")),
         _is_prepare_auto(own.get("prepare", "auto")),
@@ -109,31 +109,31 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
 
 def _keeper_conninfo(url: str) -> str:
     """Return the URL of the keeper for libpq."""
-    options = map(_decode_option, url.partition("?")[2].split("&"))
+    options = map(_decode_url_option, url.partition("?")[2].split("&"))
     if not is_database_url(url) or any(name in _OWN for name, _ in options):
         raise ConfigError(
             "path: keeper_url: expected the URL of a database, without "
             f"{', '.join(_OWN)}"
         )
-    return parse_url(url).conninfo
+    return parse_database_url(url).conninfo
 
 
-def _decode_option(option: str) -> tuple[str, str]:
+def _decode_url_option(option: str) -> tuple[str, str]:
     """Decode "name=value" as libpq does, for which "+" is no space."""
     name, _, value = option.partition("=")
     return unquote(name), unquote(value)
 
 
-def _with_query(place: str, options: list[str]) -> str:
+def _url_with_query(place: str, options: list[str]) -> str:
     return f"{place}?{'&'.join(options)}" if options else place
 
 
-def _option_values(options: Mapping[str, Any], name: str) -> list[str]:
+def _url_option_values(options: Mapping[str, Any], name: str) -> list[str]:
     """Return the values of an option of libpq, one for each host."""
     return str(options.get(name) or "").split(",")
 
 
-def _is_count(text: str, most: int) -> bool:
+def _is_count_text(text: str, most: int) -> bool:
     is_number = text.isascii() and text.isdigit() and len(text) <= 5
     return is_number and 1 <= int(text) <= most
 
@@ -155,9 +155,9 @@ def _is_prepare_auto(text: str) -> bool:
     return text == "auto"
 
 
-def _connection_count(options: dict[str, str], name: str) -> int:
+def _pool_size_option(options: dict[str, str], name: str) -> int:
     value = options.get(name, "4")
-    if not _is_count(value, 64):
+    if not _is_count_text(value, 64):
         msg = f"path: {name}: expected a number from 1 to 64"
         raise ConfigError(msg)
     return int(value)
@@ -181,7 +181,7 @@ _REFUSALS = (
 )
 
 
-def is_pooled(connection: Connection) -> bool:
+def is_behind_pooler(connection: Connection) -> bool:
     """Whether the server process is another one than the connection began with."""
     row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
     assert row is not None
@@ -189,7 +189,7 @@ def is_pooled(connection: Connection) -> bool:
     return pid != connection.info.backend_pid
 
 
-def renames_statements(connection: Connection) -> bool:
+def pooler_renames_statements(connection: Connection) -> bool:
     """Whether the pooler gives prepared statements names of its own."""
     # Otherwise the statement that a name means depends on the server process. The
     # connection is for this question only.
@@ -208,14 +208,14 @@ def renames_statements(connection: Connection) -> bool:
     return not own
 
 
-def use_own_names(connection: Connection) -> None:
+def use_own_statement_names(connection: Connection) -> None:
     """Let no two connections give prepared statements the same names."""
     # psycopg counts from 0. A name that reached the process of another connection would
     # mean another statement there; now it means none, which is an error.
     connection._prepared._prepared_idx = secrets.randbits(48) << 14
 
 
-def refuses_options(error: psycopg.Error) -> bool:
+def pooler_refuses_options(error: psycopg.Error) -> bool:
     """Whether a pooler refused the startup parameter `options`, or a part of it."""
     return any(each in str(error) for each in _REFUSALS)
 
@@ -324,7 +324,7 @@ AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, *MISPLACED)
 """Errors after which a transaction is repeated: nothing of it was committed."""
 
 
-def is_lost(error: BaseException) -> bool:
+def is_connection_lost(error: BaseException) -> bool:
     """Whether the connection to the server ended."""
     if isinstance(error, errors.AdminShutdown | errors.CrashShutdown):
         return True
@@ -364,7 +364,7 @@ def as_typed(error: psycopg.Error) -> VecallError:  # noqa: PLR0911 -- one a kin
             "path: the URL of the database is malformed, or has an option or a value "
             "that libpq does not know"
         )
-    if is_lost(error):
+    if is_connection_lost(error):
         known = _error_at_connecting(str(error))
         if known is not None:
             return known

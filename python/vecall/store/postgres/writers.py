@@ -31,7 +31,7 @@ from vecall.store.postgres.connections import (
     Connections,
 )
 from vecall.store.postgres.transaction import SERVER_STARTED, PostgresTransaction
-from vecall.store.postgres.url import AGAIN, NoAnswerError, as_typed, is_lost
+from vecall.store.postgres.url import AGAIN, NoAnswerError, as_typed, is_connection_lost
 from vecall.store.rows import Change
 from vecall.store.transaction import WriteJob
 
@@ -242,7 +242,7 @@ class Writers:
             try:
                 return attempted.run(pending.job, seconds, lock_wait)
             except psycopg.Error as error:
-                if is_lost(error):
+                if is_connection_lost(error):
                     if attempted.is_committing:
                         outcome = attempted.outcome()
                         if outcome is not None:
@@ -311,7 +311,7 @@ class Attempt:
         deadline = monotonic() + self._connections.url.timeout * _OF_THE_TIME
         while (seconds := deadline - monotonic()) > 0:
             try:
-                outcome = self._known_outcome(transaction, change, seconds)
+                outcome = self._outcome_if_known(transaction, change, seconds)
             except psycopg.Error as error:
                 free_frames(error)
                 outcome = "in progress"
@@ -328,7 +328,7 @@ class Attempt:
             "the same ids or idempotency key"
         )
 
-    def _known_outcome(
+    def _outcome_if_known(
         self, transaction: PostgresTransaction, change: Change, seconds: float
     ) -> _Outcome:
         with self._connections.transaction(

@@ -46,15 +46,15 @@ _OF_USER = (
 def state_of(connection: Transaction, part: int) -> ItemState:
     """Return what is known about the items of a partition."""
     row = connection.execute("SELECT item FROM part WHERE id = ?", (part,)).fetchone()
-    return parsed_state(part, None if row is None else row[0])
+    return parse_item_state(part, None if row is None else row[0])
 
 
 @lru_cache(maxsize=256)
-def parsed_state(part: int, stored: str | None) -> ItemState:
+def parse_item_state(part: int, stored: str | None) -> ItemState:
     """Return what the column `item` of a partition says."""
     if stored is None:
         return ItemState(part)
-    values = stored_values.stored_object(stored)
+    values = stored_values.parse_stored_object(stored)
     values.setdefault("heads", "")  # a file of an earlier version
     state = ItemState(part, *map(values.get, ItemState._fields[1:]))  # type: ignore[arg-type]
     counts = (state.seq, state.gone, state.dim)
@@ -65,17 +65,17 @@ def parsed_state(part: int, stored: str | None) -> ItemState:
     return state
 
 
-def find_state(connection: Transaction, app: str, user: str) -> ItemState | None:
+def find_item_state(connection: Transaction, app: str, user: str) -> ItemState | None:
     """Return what is known about a user's items; None if the index has no such user."""
     row = connection.execute(_STATE, (app, user)).fetchone()
     if row is None:
         return None
     if row[1:3] != (app, user):
         raise CorruptFileError(WRONG_USER)
-    return parsed_state(row[0], row[3])
+    return parse_item_state(row[0], row[3])
 
 
-def item_at(
+def read_item_at(
     connection: Transaction, app: str, user: str, ns: str, key: str
 ) -> tuple[bool, ItemRow | None]:
     """Return whether a user is known, and an item of the user, by one statement."""
@@ -92,7 +92,7 @@ def _item_of_part(part: int, row: Sequence[Any]) -> ItemRow:
     """Return the item of a row with its checksum, which has to be of a partition."""
     if row[0] is None or row[0] >> 32 != part:  # an index led to no row, or another's
         raise CorruptFileError(DAMAGED_ITEM)
-    return stored_values.checked_item(row[:-1], row[-1])
+    return stored_values.check_item_checksum(row[:-1], row[-1])
 
 
 def items_at(
@@ -114,7 +114,7 @@ def items_at(
 
 def _item_with_pieces(connection: Transaction, row: ItemRow) -> ItemRow:
     """Return an item with the pieces of its value, if it is a large one."""
-    count = stored_values.number_of_pieces(row.value)
+    count = stored_values.count_value_pieces(row.value)
     if not count:
         return row
     first = row.rid - count
@@ -122,7 +122,7 @@ def _item_with_pieces(connection: Transaction, row: ItemRow) -> ItemRow:
     rows = connection.execute(query, (first, row.rid))
     pieces: list[str] = []
     while batch := rows.fetchmany(1):
-        piece = stored_values.checked_item(batch[0][:-1], batch[0][-1])
+        piece = stored_values.check_item_checksum(batch[0][:-1], batch[0][-1])
         if piece.ns != PIECES or piece.rid != first + len(pieces):
             raise CorruptFileError(DAMAGED_ITEM)
         pieces.append(piece.value)
@@ -131,7 +131,7 @@ def _item_with_pieces(connection: Transaction, row: ItemRow) -> ItemRow:
     return row._replace(pieces=tuple(pieces))
 
 
-def items_by_number(
+def read_items_by_number(
     connection: Transaction, part: int, rids: Sequence[int]
 ) -> list[ItemRow]:
     """Return the items that still exist of some row numbers, with vectors."""
@@ -140,14 +140,14 @@ def items_by_number(
     rows = select_in(connection, query, [], rids)
     return [
         _item_with_pieces(
-            connection, stored_values.checked_item(row[:8], row[8], row[9])
+            connection, stored_values.check_item_checksum(row[:8], row[8], row[9])
         )
         for row in rows
         if row[10] == part and row[1] != PIECES
     ]
 
 
-def newest_items(
+def read_newest_items(
     connection: Transaction,
     part: int,
     low: str,
@@ -190,7 +190,7 @@ def newest_items(
         yield from (checked(rows.get(rid, (None,))) for rid in some)
 
 
-def item_vectors(
+def read_item_vectors(
     connection: Transaction, part: int, namespace: str | None, after: int
 ) -> Iterator[stored_values.ItemVectors]:
     """Yield the items of versions above `after` with their vectors, b"" for none."""
@@ -213,7 +213,7 @@ def item_vectors(
 _ALIVE = "(expires_at IS NULL OR expires_at > ?)"
 
 
-def item_namespaces(
+def list_item_namespaces(
     connection: Transaction, part: int, low: str, high: str | None, now: float
 ) -> list[str]:
     """Return the namespaces of a range that have an item, in code point order."""
@@ -255,11 +255,13 @@ def export_items(
     )
     while batch := rows.fetchmany(_AT_ONCE):
         for *values, crc, vecs in batch:
-            row = _item_with_pieces(connection, stored_values.checked_item(values, crc))
+            row = _item_with_pieces(
+                connection, stored_values.check_item_checksum(values, crc)
+            )
             line: dict[str, Any] = {
                 "ns": list(stored_values.decode_namespace(row.ns)),
                 "key": row.key,
-                "value": stored_values.parsed_value(row.value, row.pieces),
+                "value": stored_values.parse_item_value(row.value, row.pieces),
                 "created_at": row.created_at,
                 "updated_at": row.updated_at,
                 "ttl": row.ttl,
@@ -272,7 +274,7 @@ def export_items(
             yield {name: value for name, value in line.items() if value is not None}
 
 
-def checked_items(connection: Transaction) -> CheckedRows:
+def check_stored_items(connection: Transaction) -> CheckedRows:
     """Check every item, its value and its vectors."""
     # A piece whose item is gone or damaged is damaged, too.
     dims: dict[int, int] = {}
@@ -285,17 +287,17 @@ def checked_items(connection: Transaction) -> CheckedRows:
     while batch := rows.fetchmany(_AT_ONCE):
         for *values, crc, vecs in batch:
             try:
-                row = stored_values.checked_item(values, crc)
+                row = stored_values.check_item_checksum(values, crc)
                 if row.ns == PIECES:
                     pieces.append(row)
                     continue
-                own = _own_pieces(row, pieces)
+                own = _pieces_of_item(row, pieces)
                 part = row.rid >> 32
                 if part not in dims:
                     dims[part] = state_of(connection, part).dim
                 stored_values.checked_vectors(row.rid, vecs, dims[part])
                 stored_values.decode_namespace(row.ns)
-                stored_values.parsed_value(row.value, own)
+                stored_values.parse_item_value(row.value, own)
             except (CorruptFileError, ValueError, TypeError):
                 damaged.append(values[0])
                 checked += values[1] != PIECES
@@ -309,9 +311,9 @@ def checked_items(connection: Transaction) -> CheckedRows:
     return CheckedRows(checked, damaged + [piece.rid for piece in pieces], old)
 
 
-def _own_pieces(row: ItemRow, pieces: Sequence[ItemRow]) -> list[str]:
+def _pieces_of_item(row: ItemRow, pieces: Sequence[ItemRow]) -> list[str]:
     """Return the pieces of an item, which have the numbers before its own."""
-    count = stored_values.number_of_pieces(row.value)
+    count = stored_values.count_value_pieces(row.value)
     own = pieces[len(pieces) - count :] if 0 < count <= len(pieces) else []
     if [piece.rid for piece in own] != list(range(row.rid - count, row.rid)):
         raise CorruptFileError(DAMAGED_ITEM)

@@ -11,28 +11,28 @@ from vecall.errors import NotFoundError
 from vecall.filters.metadata import EVERY
 from vecall.filters.rights import FULL, Rights
 from vecall.limits import APP_WIDE
-from vecall.store.names import HIDDEN_APP, IS_KEY, is_hidden
+from vecall.store.names import HIDDEN_APP, IS_KEY, is_hidden_id
 from vecall.store.queries.partition_reads import (
     END,
     OF_USER,
     TIME,
     TOTALS,
     count_totals,
-    filter_conditions,
     load_rows,
-    number_of_part,
+    partition_number,
     passing_metadata,
-    tested,
+    sql_of_filter,
+    tested_columns,
 )
 from vecall.store.rows import RevisionRow, Row, RowWithVector
-from vecall.store.transaction import Transaction, fact, given_rows, visible
-from vecall.store.values import stored_object
+from vecall.store.transaction import Transaction, given_rows, read_fact, visible
+from vecall.store.values import parse_stored_object
 from vecall.types import AppSummary, Filter, ListedSession, MemoryFigures, UserSummary
 
 _AT_ONCE = 1_000  # rows whose metadata are read together
 
 
-def listed(
+def list_memories(
     connection: Transaction,
     app: str,
     user: str,
@@ -47,7 +47,7 @@ def listed(
     # Expired memories, and memories quarantined as damaged, are left out. `cursor` is
     # the id of the last memory of the page before; NotFoundError if the user has none.
     # The `limit` -1 returns all.
-    part = number_of_part(connection, app, user)
+    part = partition_number(connection, app, user)
     lowest = part << 32
     if cursor is not None:
         query = f"SELECT rid FROM mem WHERE part = ? AND id = ?{visible(rights)}"
@@ -58,7 +58,7 @@ def listed(
             )
             raise NotFoundError(msg)
         lowest = row[0] + 1
-    where, values = _from_and_where(part, state, now, conditions, rights)
+    where, values = _listing_from_and_where(part, state, now, conditions, rights)
     if conditions.metadata is None:
         page = connection.execute(
             f"SELECT rid {where} ORDER BY rid LIMIT ?",
@@ -81,7 +81,7 @@ _OVER = (
 _COUNTED_IN = {"live": "live", "archived": "aged", "quarantined": "held"}
 
 
-def count_listed(
+def count_listed_memories(
     connection: Transaction,
     app: str,
     user: str,
@@ -90,16 +90,16 @@ def count_listed(
     conditions: Filter,
     rights: Rights = FULL,
 ) -> int:
-    """Return the number of memories that `listed` returns without a limit."""
-    part = number_of_part(connection, app, user)
-    if rights is FULL and conditions == EVERY and is_counted(connection):
+    """Return the number of memories that `list_memories` returns without a limit."""
+    part = partition_number(connection, app, user)
+    if rights is FULL and conditions == EVERY and has_counters(connection):
         counted = connection.execute(
             f"SELECT {_COUNTED_IN[state]} - (SELECT count(*) FROM mem WHERE "
             f"state = :state AND rid IN ({_OVER})) FROM part WHERE id = :part",
             {"state": state, "part": part, "now": now},
         ).fetchone()
         return int(counted[0]) if counted else 0
-    where, values = _from_and_where(part, state, now, conditions, rights)
+    where, values = _listing_from_and_where(part, state, now, conditions, rights)
     if conditions.metadata is not None:
         lowest = part << 32
         passing = _passing_row_numbers(connection, where, values, lowest, conditions)
@@ -115,9 +115,9 @@ _DAY = "CAST(round(coalesce(ts, created_at) / 86400.0 - 0.4999999999) AS BIGINT)
 def memory_figures(
     connection: Transaction, app: str, user: str, state: str, now: float, rights: Rights
 ) -> MemoryFigures:
-    """Count the memories that `listed` returns, by day and by kind."""
-    part = number_of_part(connection, app, user)
-    where, values = _from_and_where(part, state, now, EVERY, rights)
+    """Count the memories that `list_memories` returns, by day and by kind."""
+    part = partition_number(connection, app, user)
+    where, values = _listing_from_and_where(part, state, now, EVERY, rights)
     days: Counter[int] = Counter()
     kinds: Counter[str] = Counter()
     for day, kind, count in connection.execute(
@@ -132,12 +132,12 @@ def memory_figures(
 _ALL = 1 << 32  # more rows than a partition has
 
 
-def _from_and_where(
+def _listing_from_and_where(
     part: int, state: str, now: float, conditions: Filter, rights: Rights
 ) -> tuple[str, list[Any]]:
     """Return FROM and WHERE of the memories in one state that may pass a filter."""
     # The first value, the lowest row number, is not among the returned values.
-    condition, values = filter_conditions(conditions)
+    condition, values = sql_of_filter(conditions)
     sql = (
         "FROM mem WHERE rid BETWEEN ? AND ? AND state = ? "
         "AND coalesce(expires_at, 9e99) > ? "
@@ -155,7 +155,7 @@ def _passing_row_numbers(
     conditions: Filter,
 ) -> Iterator[int]:
     """Yield the numbers of rows with passing metadata, in order, from `lowest` on."""
-    query = f"SELECT rid, {tested(conditions)} {where} ORDER BY rid LIMIT ?"
+    query = f"SELECT rid, {tested_columns(conditions)} {where} ORDER BY rid LIMIT ?"
 
     def read_in_pages(lowest: int) -> Iterator[tuple[Any, ...]]:
         own = (*values, _AT_ONCE)
@@ -174,7 +174,7 @@ def _passing_row_numbers(
 _ALIVE = "coalesce(expires_at, 9e99) > ?"
 
 
-def history(
+def read_history(
     connection: Transaction, app: str, user: str, id_: str, now: float, rights: Rights
 ) -> list[RevisionRow]:
     """Return the revisions of a memory and of those it replaced, oldest first.
@@ -182,7 +182,7 @@ def history(
     Empty if this user has no memory with that id, or the caller does not see it.
     Revisions that expired by `now`, or that the caller does not see, are left out.
     """
-    part = number_of_part(connection, app, user)
+    part = partition_number(connection, app, user)
     if not part:
         return []
     revisions: list[RevisionRow] = []
@@ -236,19 +236,19 @@ def _revisions_of_one(
         f"AND {_ALIVE} ORDER BY seq",
         (*own, time),
     ):
-        old = stored_object(text)
+        old = parse_stored_object(text)
         if "digest" not in old:
             was = "overwritten" if old.get("state") != "quarantined" else old["state"]
             known = {name: value for name, value in old.items() if name in Row._fields}
             past.append(RevisionRow(now._replace(**known), was, at, operation, None))
     query = "SELECT at, why, by FROM replaced WHERE part = ? AND id = ?"
     at, why, other = connection.execute(query, own).fetchone() or (None, None, None)
-    if other is not None and is_hidden(other):
+    if other is not None and is_hidden_id(other):
         other = None  # deleted, and a purge replaced its id by a digest
     return [*past, RevisionRow(now, state, at, why, other)]
 
 
-def old_sessions(
+def read_old_sessions(
     connection: Transaction, app: str, user: str, before: float, now: float
 ) -> list[tuple[str, list[Row]]]:
     """Return the sessions without turns since `before`, with their live turns."""
@@ -276,7 +276,7 @@ def old_sessions(
     return old
 
 
-def facts_of(
+def read_facts(
     connection: Transaction, app: str, user: str, now: float
 ) -> list[RowWithVector]:
     """Return a user's live memories that are not turns, with their vectors."""
@@ -288,13 +288,13 @@ def facts_of(
     return load_rows(connection, [rid for (rid,) in found])
 
 
-def old_facts(
+def read_old_facts(
     connection: Transaction, app: str, user: str, before: float, now: float
 ) -> list[Row]:
     """Return live facts and summaries from before a time, oldest first."""
     # Memories with a TTL or a `valid_until` are left out: a summary would outlive them,
     # or would expire with them too early for the others.
-    rows = [entry.row for entry in facts_of(connection, app, user, now)]
+    rows = [entry.row for entry in read_facts(connection, app, user, now)]
     lasting = [row for row in rows if row.time < before and row.end is None]
     return sorted(lasting, key=lambda row: (row.time, row.rid))
 
@@ -366,13 +366,13 @@ _KEPT = _Source("part", "fig", "fig")
 _COUNTED = _Source(_USERS, _SESSIONS, _app_sums(_USERS))
 
 
-def is_counted(connection: Transaction) -> bool:
+def has_counters(connection: Transaction) -> bool:
     """Whether a storage has counters."""
-    return fact(connection, "counts") is not None
+    return read_fact(connection, "counts") is not None
 
 
-def _source(connection: Transaction) -> _Source:
-    return _KEPT if is_counted(connection) else _COUNTED
+def _counter_source(connection: Transaction) -> _Source:
+    return _KEPT if has_counters(connection) else _COUNTED
 
 
 # A time that is not exact is a bound of what is counted.
@@ -382,7 +382,7 @@ _LOST = (
 )
 
 
-def _differ(known: str, names: Sequence[str]) -> str:
+def _differing_counts(known: str, names: Sequence[str]) -> str:
     return " OR ".join(f"{known}.{name} <> coalesce(c.{name}, 0)" for name in names)
 
 
@@ -391,28 +391,28 @@ _MISCOUNT = (
 )
 _OF_APPS = ("parts", "users", *_SUMS)
 _MISCOUNTS = {
-    "users": _MISCOUNT.format(f"{_differ('k', _SUMS)} OR {_LOST}"),
+    "users": _MISCOUNT.format(f"{_differing_counts('k', _SUMS)} OR {_LOST}"),
     "sessions": f"SELECT count(*) FROM {_SESSIONS} AS c LEFT JOIN fig AS k "
     "ON k.part = c.part AND k.name = c.name WHERE k.n IS NULL "
-    f"OR {_differ('k', ('n', 'live', 'bytes'))} OR {_LOST}",
+    f"OR {_differing_counts('k', ('n', 'live', 'bytes'))} OR {_LOST}",
     "ended sessions": f"SELECT count(*) FROM fig AS k LEFT JOIN {_SESSIONS} AS c "
     "ON k.part = c.part AND k.name = c.name WHERE k.part > 0 AND c.n IS NULL",
     "apps": "SELECT count(*) FROM (SELECT name, "
     f"{', '.join(f'sum({name}) AS {name}' for name in _OF_APPS)} "
     "FROM fig WHERE part = 0 GROUP BY name) AS k "
     f"LEFT JOIN {_app_sums('part')} AS c ON c.name = k.name "
-    f"WHERE {_differ('k', _OF_APPS)}",
+    f"WHERE {_differing_counts('k', _OF_APPS)}",
     "missing apps": f"SELECT count(*) FROM {_app_sums('part')} AS c "
     "WHERE c.name NOT IN (SELECT name FROM fig WHERE part = 0)",
 }
 
 
-def miscounted(connection: Transaction) -> str:
+def find_miscounted(connection: Transaction) -> str:
     """Return how many counters differ from what is there, in words; "" if none does."""
     # All rows are read.
     queries = _MISCOUNTS
-    if not is_counted(connection):
-        queries = {"users": _MISCOUNT.format(_differ("k", ("live", "bytes")))}
+    if not has_counters(connection):
+        queries = {"users": _MISCOUNT.format(_differing_counts("k", ("live", "bytes")))}
     found = [
         (connection.execute(query).fetchone()[0], what)
         for what, query in queries.items()
@@ -438,9 +438,9 @@ def count_again(connection: Transaction) -> None:
 # Reads the figures.
 
 
-def totals(connection: Transaction) -> dict[str, int]:
+def read_totals(connection: Transaction) -> dict[str, int]:
     """Return counts over the whole file."""
-    if not is_counted(connection):
+    if not has_counters(connection):
         return count_totals(connection)
     own = "CASE WHEN name = ? THEN 0 ELSE"
     counted = connection.execute(
@@ -472,10 +472,10 @@ def list_apps(
     """
     apps: list[AppSummary] = []
     while len(apps) < limit:
-        known = _known_apps(connection, prefix, after, limit)
+        known = _list_known_apps(connection, prefix, after, limit)
         for app, held in known:
             after, seen = app.app_name, [app]
-            if _may_hide(rights, held):
+            if _may_hide_memories(rights, held):
                 seen = _seen_app(connection, after, rights)
             apps += seen
         if len(known) < limit:
@@ -483,7 +483,7 @@ def list_apps(
     return apps[:limit]
 
 
-def _may_hide(rights: Rights, held: int) -> bool:
+def _may_hide_memories(rights: Rights, held: int) -> bool:
     """Whether some of the memories are hidden, of which so many are quarantined."""
     return rights.has_floor or bool(held and not rights.review)
 
@@ -494,7 +494,7 @@ def _seen_app(connection: Transaction, app: str, rights: Rights) -> list[AppSumm
         "SELECT count(*), sum(live), sum(bytes), sum(docs), min(lo), max(hi) FROM ("
         f"SELECT p.docs AS docs, {_LIVE} AS live, {_BYTES} AS bytes, "
         "min(mem.created_at) AS lo, max(mem.updated_at) AS hi "
-        f"FROM {_source(connection).users} AS p JOIN mem ON mem.part = p.id "
+        f"FROM {_counter_source(connection).users} AS p JOIN mem ON mem.part = p.id "
         f"WHERE p.app = ? AND p.user <> ?{visible(rights)} GROUP BY p.id, p.docs) AS u",
         (app, APP_WIDE),
     ).fetchone()
@@ -504,11 +504,11 @@ def _seen_app(connection: Transaction, app: str, rights: Rights) -> list[AppSumm
     return [AppSummary(app, users, int(live), int(nbytes), int(items), lo, hi)]
 
 
-def _known_apps(
+def _list_known_apps(
     connection: Transaction, prefix: str, after: str, limit: int
 ) -> list[tuple[AppSummary, int]]:
     """Return the apps after a name with their numbers of quarantined memories."""
-    source = _source(connection)
+    source = _counter_source(connection)
     condition, values = _names_after("name", prefix, after)
     found = connection.execute(
         "SELECT name, sum(users), sum(live), sum(bytes), sum(docs), max(hi), max(hi_x)"
@@ -552,12 +552,12 @@ def list_users(
         condition, values = _names_after("p.user", prefix, after)
         rows = connection.execute(
             f"SELECT p.user, p.live, p.bytes, {_OLDEST}, {_NEWEST}, p.ses, p.docs, "
-            f"p.id, p.held FROM {_source(connection).users} AS p "
+            f"p.id, p.held FROM {_counter_source(connection).users} AS p "
             "INDEXED BY sqlite_autoindex_part_1 WHERE p.app = ? AND p.user <> ? "
             f"AND p.n > 0 AND {condition} ORDER BY p.user LIMIT ?",
             (app, APP_WIDE, *values, limit),
         ).fetchall()
-        hidden = [row[7] for row in rows if _may_hide(rights, row[8])]
+        hidden = [row[7] for row in rows if _may_hide_memories(rights, row[8])]
         seen = {row[7]: row[1:6] for row in rows}
         if hidden:
             seen |= dict.fromkeys(hidden) | _seen_users(connection, hidden, rights)
@@ -604,10 +604,10 @@ def list_sessions(
     Memories that expired by `now`, or that the caller does not see, count nowhere.
     """
     sessions: list[ListedSession] = []
-    part = number_of_part(connection, app, user)
+    part = partition_number(connection, app, user)
     if not part:
         return sessions
-    source = _source(connection).sessions
+    source = _counter_source(connection).sessions
     while len(sessions) < limit:
         condition, values = _names_after("name", prefix, after)
         rows = connection.execute(

@@ -21,8 +21,8 @@ from vecall.store.rows import (
     is_whole,
 )
 from vecall.store.transaction import Transaction, select_in, visible
-from vecall.store.values import PIECES, stored_object
-from vecall.types import Condition, Filter, several
+from vecall.store.values import PIECES, parse_stored_object
+from vecall.types import Condition, Filter, as_names
 
 _MODEL = "(SELECT id FROM model WHERE state = 'active')"
 _READ = (
@@ -39,8 +39,8 @@ _JOINED = (
 _FROM = f"SELECT {_READ} {_JOINED}"
 _CHECKED = 64  # rows at a time: a quarter of a millisecond
 _PAGE = 2_000  # rows with their vectors: a few MB
-"""Rows for `_checked_row`. Right after a model migration the new vectors are still in
-`vec_next`; they take precedence. A vector of another model has no checksum."""
+"""Rows for `_check_row_checksum`. Right after a model migration the new vectors are
+still in `vec_next`; they take precedence. A vector of another model has no checksum."""
 
 
 ALWAYS = -9e99  # a time before every end: by it, rows that have expired are read too
@@ -52,7 +52,7 @@ END = "min(coalesce(mem.expires_at, 9e99), coalesce(mem.valid_until, 9e99))"
 """`Row.end` in SQL; 9e99 means that the row never expires."""
 
 
-def _checked_row(values: tuple[object, ...]) -> RowWithVector:
+def _check_row_checksum(values: tuple[object, ...]) -> RowWithVector:
     """Return a row after checking its checksum."""
     row = Row(*values[:-3])  # type: ignore[arg-type]
     vec, model, crc = values[-3:]
@@ -68,7 +68,7 @@ def _checked_rows(read: list[tuple[Any, ...]]) -> list[RowWithVector]:
     """Return rows after checking their checksums; a doubtful one is checked again."""
     found = whole_rows(read, Row, RowWithVector)
     if not all(found):
-        return list(map(_checked_row, read))
+        return list(map(_check_row_checksum, read))
     return found
 
 
@@ -104,14 +104,14 @@ def load_rows(
     found = select_in(connection, f"{query}mem.rid IN", [], list(rids))
     for aside, *values in in_slices(found):
         try:
-            rows.append(_checked_row(tuple(values)))
+            rows.append(_check_row_checksum(tuple(values)))
         except CorruptFileError:
             if not aside:
                 raise
     return rows
 
 
-def changed_since(
+def rows_changed_since(
     connection: Transaction, part: int, seq: int, head: int
 ) -> ChangedRows | None:
     """Return the rows that changed after a change, including deleted ones.
@@ -138,14 +138,14 @@ def changed_since(
     return changed
 
 
-def find(
+def find_memory(
     connection: Transaction, app: str, user: str, id_: str, now: float, rights: Rights
 ) -> Row | None:
     """Return a user's live memory by its id, unless it has expired."""
-    return next(iter(find_many(connection, app, user, [id_], now, rights)), None)
+    return next(iter(find_memories(connection, app, user, [id_], now, rights)), None)
 
 
-def find_many(
+def find_memories(
     connection: Transaction,
     app: str,
     user: str,
@@ -157,10 +157,10 @@ def find_many(
     live = f"mem.state = 'live' AND {END} > ?{visible(rights)}"
     query = f"{_FROM} WHERE {live} AND mem.part = {OF_USER} AND mem.id IN"
     found = select_in(connection, query, (now, app, user), ids)
-    return [_checked_row(values).row for values in in_slices(found)]
+    return [_check_row_checksum(values).row for values in in_slices(found)]
 
 
-def turns_around(
+def read_turns_around(
     connection: Transaction,
     row: Row,
     before: int,
@@ -184,11 +184,11 @@ def turns_around(
             f"ORDER BY mem.pos {order} LIMIT ?",
             (row.rid >> 32, row.session, row.pos, now, limit),
         )
-        found += [_checked_row(values).row for values in cursor]
+        found += [_check_row_checksum(values).row for values in cursor]
     return sorted(found, key=lambda turn: turn.pos or 0)
 
 
-def without_vector(
+def rows_without_vector(
     connection: Transaction, after: int, limit: int
 ) -> list[RowWithVector]:
     """Return live rows without a vector after row number `after`, in order."""
@@ -197,7 +197,7 @@ def without_vector(
         "ORDER BY mem.rid LIMIT ?",
         (after, limit),
     )
-    return [_checked_row(values) for values in cursor]
+    return [_check_row_checksum(values) for values in cursor]
 
 
 def lacking_vectors(connection: Transaction) -> tuple[int, int]:
@@ -232,7 +232,7 @@ def checked_rows(connection: Transaction) -> CheckedRows:
             checked += 1
             after = values[0]
             try:
-                stored = _checked_row(values[:-1])
+                stored = _check_row_checksum(values[:-1])
             except CorruptFileError:
                 damaged.append(values[0])
                 continue
@@ -242,14 +242,14 @@ def checked_rows(connection: Transaction) -> CheckedRows:
     return CheckedRows(checked, damaged, old)
 
 
-def number_of_part(connection: Transaction, app: str, user: str) -> int:
+def partition_number(connection: Transaction, app: str, user: str) -> int:
     """Return the number of a partition; 0, which no partition has, without one."""
     query = "SELECT id FROM part WHERE app = ? AND user = ?"
     row = connection.execute(query, (app, user)).fetchone()
     return row[0] if row else 0
 
 
-def users_of(connection: Transaction, app: str) -> list[str]:
+def users_of_app(connection: Transaction, app: str) -> list[str]:
     """Return the users of an app."""
     found = connection.execute("SELECT user FROM part WHERE app = ?", (app,))
     return [user for (user,) in found]
@@ -319,7 +319,7 @@ TESTED = f"{TIME}, coalesce(updated_at, created_at), meta"
 """The columns that conditions on metadata read."""
 
 
-def filter_conditions(conditions: Filter) -> tuple[str, list[Any]]:
+def sql_of_filter(conditions: Filter) -> tuple[str, list[Any]]:
     """Return SQL that all rows of a checked filter meet, and its values.
 
     It is empty or begins with AND. A row that meets it passes the filter if its
@@ -332,12 +332,12 @@ def filter_conditions(conditions: Filter) -> tuple[str, list[Any]]:
         if value is not None:
             sql += f" AND {TIME} {bound}"
             values.append(to_seconds(value, "filter"))
-    labels, names = label_conditions(conditions)
-    needles, texts = _metadata_sql(conditions)
+    labels, names = sql_of_labels(conditions)
+    needles, texts = _sql_of_metadata(conditions)
     return sql + labels + needles, [*values, *names, *texts]
 
 
-def tested(conditions: Filter) -> str:
+def tested_columns(conditions: Filter) -> str:
     """Return `TESTED`, with constants for the columns that a filter does not ask."""
     if asks_times(conditions.metadata):
         return TESTED
@@ -363,7 +363,7 @@ def passing_metadata(
 
 def _stored_metadata(rid: int, meta: str | None) -> dict[str, Any]:
     try:
-        return {} if meta is None else stored_object(meta)
+        return {} if meta is None else parse_stored_object(meta)
     except (TypeError, ValueError):
         raise CorruptFileError(
             f"the file is damaged: the metadata of memory row {rid} is not JSON; "
@@ -371,7 +371,7 @@ def _stored_metadata(rid: int, meta: str | None) -> dict[str, Any]:
         ) from None
 
 
-def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
+def sql_of_labels(wanted_labels: Filter) -> tuple[str, list[str]]:
     """Return conditions on the labels and ids of `mem`, as SQL that begins with AND."""
     condition, values = "", list[str]()
     for among, given in (
@@ -383,14 +383,14 @@ def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
         ("(session IS NULL OR session NOT IN ({}))", wanted_labels.not_session_id),
         ("id NOT IN ({})", wanted_labels.not_id),
     ):
-        if names := several(given):
+        if names := as_names(given):
             condition += f" AND {among.format(', '.join('?' * len(names)))}"
             values += names
     for name, given in (
         ("session", wanted_labels.session_prefix),
         ("kind", wanted_labels.kind_prefix),
     ):
-        if prefixes := several(given):
+        if prefixes := as_names(given):
             # The database measures: PostgreSQL stores some characters as two.
             begins = f"substr({name}, 1, length(CAST(? AS TEXT))) = ?"
             condition += f" AND ({' OR '.join([begins] * len(prefixes))})"
@@ -398,24 +398,24 @@ def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
     return condition, values
 
 
-def passing(
+def passing_memories(
     connection: Transaction, app: str, user: str, conditions: Filter
 ) -> dict[str, float | None]:
     """Return the `updated_at` of the memories in any state that pass, by id."""
-    condition, values = filter_conditions(conditions)
+    condition, values = sql_of_filter(conditions)
     query = f"SELECT rid, id, {TESTED} FROM mem WHERE part = {OF_USER}{condition}"
     rows = connection.execute(query, (app, user, *values))
     found = passing_metadata(rows, conditions.metadata or {})
     return {id_: updated_at for _, id_, _, updated_at, _ in found}
 
 
-def rows_of_ids(connection: Transaction, part: int, ids: Sequence[str]) -> list[int]:
+def rids_of_ids(connection: Transaction, part: int, ids: Sequence[str]) -> list[int]:
     """Return the numbers of a partition's rows with these ids, in any state."""
     query = "SELECT rid FROM mem WHERE part = ? AND id IN"
     return [rid for (rid,) in select_in(connection, query, [part], ids)]
 
 
-def likely_rows(
+def rows_that_may_match(
     connection: Transaction, part: int, conditions: Filter
 ) -> Iterator[tuple[int, float, float, str | None]]:
     """Return number and `TESTED` of the live rows of a partition that may match.
@@ -424,18 +424,18 @@ def likely_rows(
     metadata. They are None if the filter has no condition on metadata; then the times
     mean nothing. Only labels and metadata of the filter are used.
     """
-    condition, values = label_conditions(conditions)
-    needles, texts = _metadata_sql(conditions)
+    condition, values = sql_of_labels(conditions)
+    needles, texts = _sql_of_metadata(conditions)
     condition, values = condition + needles, [*values, *texts]
     found = connection.execute(
-        f"SELECT rid, {tested(conditions)} FROM mem "
+        f"SELECT rid, {tested_columns(conditions)} FROM mem "
         f"WHERE rid BETWEEN ? AND ? AND state = 'live'{condition}",
         (part << 32, (part << 32) | 0xFFFFFFFF, *values),
     )
     return iter(found)
 
 
-def _metadata_sql(conditions: Filter) -> tuple[str, list[str]]:
+def _sql_of_metadata(conditions: Filter) -> tuple[str, list[str]]:
     """Return a condition that the rows with passing metadata meet, and its values."""
     needles = list(_needed_json_texts(conditions.metadata or {}))
     if not needles:

@@ -21,7 +21,7 @@ from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import Change, Draft, DraftLookup, RowWithVector, Said
 from vecall.store.writes import history, partition_writer
 from vecall.store.writes.delete import delete_other_turns, delete_stale_passages
-from vecall.store.writes.quota import UserQuota, evict
+from vecall.store.writes.quota import UserQuota, evict_over_quota
 from vecall.store.writes.sessions import LAST_POSITION, Positions, mark_turns_done
 
 # Idempotency keys: a repeated call is executed once.
@@ -54,13 +54,15 @@ class IdempotencyRecord:
         """Return the ids of the first call with this key; None if this is the first."""
         # ConflictError: the key was used for a call with other memories.
         connection, part = self._partition.connection, self._partition.id
-        found = find_call(connection, part, self._key, keys)
+        found = find_repeated_call(connection, part, self._key, keys)
         if found is None:
             return None
         stored_ids: list[str] = json.loads(found[1])
-        if found[0] == self._hash and not any(map(stored_names.is_hidden, stored_ids)):
+        if found[0] == self._hash and not any(
+            map(stored_names.is_hidden_id, stored_ids)
+        ):
             return stored_ids
-        forms = stored_names.forms_of(connection, part, self._drafts, keys)
+        forms = stored_names.hidden_forms_of(connection, part, self._drafts, keys)
         ids = [forms[id_] for id_ in stored_ids if id_ in forms]
         same = found[0] == self._hash
         if not same and (
@@ -78,12 +80,14 @@ class IdempotencyRecord:
         missing = self._drafts.keys() - set(ids)
         facts = [id_ for id_ in missing if not self._drafts[id_].ordered]
         connection, part = self._partition.connection, self._partition.id
-        gone = {id_ for id_, *_ in stored_names.tombstones(connection, part, facts)}
+        gone = {
+            id_ for id_, *_ in stored_names.read_tombstones(connection, part, facts)
+        }
         return gone.issuperset(facts)
 
     def store(self, ids: Sequence[str]) -> None:
         """Record the call, and delete records older than 30 days."""
-        self._partition.reveal()
+        self._partition.reveal_user_names()
         part, now = self._partition.id, self._partition.expiry_now
         execute = self._partition.execute
         execute("DELETE FROM idem WHERE part = ? AND at < ?", (part, now - _LIFETIME_S))
@@ -91,11 +95,11 @@ class IdempotencyRecord:
         execute(query, (part, self._key, now, self._hash, json.dumps(list(ids))))
 
 
-def find_call(
+def find_repeated_call(
     connection: transaction.Transaction, part: int, key: str, keys: Sequence[bytes]
 ) -> tuple[bytes, str] | None:
     """Return the hash and the ids of a call with a key; None if it is unknown."""
-    for form in stored_names.forms_of(connection, part, [key], keys):
+    for form in stored_names.hidden_forms_of(connection, part, [key], keys):
         found: tuple[bytes, str] | None
         found = connection.execute(_OF_KEY, (part, form)).fetchone()
         if found is not None:
@@ -113,14 +117,14 @@ def _reads_of_ids(
     """Yield what is read of a key and of ids, if no purge has hidden an id."""
     # The query is that of the memories, without the ids at its end.
     if key is not None:
-        yield stored_names.keys_statement(part)
+        yield stored_names.digest_keys_statement(part)
         yield _OF_KEY, (part, key)
-    yield from stored_names.tombstone_reads(connection, part, ids)
+    yield from stored_names.announce_tombstone_reads(connection, part, ids)
     yield from transaction.in_statements(connection, query, [part], ids)
     yield history.ANY_CORRECTED, (part,)
 
 
-def drop_digests(connection: transaction.Transaction) -> None:
+def drop_call_digests(connection: transaction.Transaction) -> None:
     """Delete the digests of texts from all keys, and keep the ids."""
     # A repeat of such a call is still recognised, by its ids. Proposals to forget are
     # deleted with their digests.
@@ -191,24 +195,24 @@ class AddMemories(partition_writer.UserJob):
         """Do it inside a transaction."""
         # ForgottenKeyError: `answered` is set, and the key is unknown. ConflictError:
         # `absent` or `version` does not hold.
-        reads = partial(self._first_reads, connection)
+        reads = partial(self._reads_before_add, connection)
         ahead = transaction.ReadsAhead(reads, self.likely_part)
         partition = partition_writer.PartitionWriter(
             connection, self.app, self.user, create=True, ahead=ahead
         )
-        transaction.require_active(connection, self.model)
+        transaction.require_active_model(connection, self.model)
         record = None
         if self.key is not None:
             record = IdempotencyRecord(partition, self.key, self.drafts)
         self.left_out, self.folded = {}, 0
         # One look-up serves the idempotency key and the tombstones.
         keys = (
-            stored_names.keys_of(connection, partition.id)
+            stored_names.digest_keys(connection, partition.id)
             if self.drafts or record
             else []
         )
         if record is not None and (ids := record.earlier_ids(keys)) is not None:
-            self._explain_repeat(partition, ids)
+            self._explain_repeated_call(partition, ids)
             return partition.changed(ids=ids)
         if self.answered:
             raise ForgottenKeyError
@@ -221,7 +225,7 @@ class AddMemories(partition_writer.UserJob):
         self.left_out, back = history.leave_out_deleted(
             partition, drafts, keys, self.restore, self.again
         )
-        stored = history.find_stored(partition, list(drafts))
+        stored = history.find_stored_drafts(partition, list(drafts))
         hidden = history.NOTHING_HIDDEN
         if self.rights is not FULL:
             how = (self.rights, self.edit, self.restore)
@@ -254,12 +258,12 @@ class AddMemories(partition_writer.UserJob):
             else mark_turns_done(partition, *self.done)
         )
         if self.bounds is not None:
-            removed += evict(partition, self.bounds, written, less)
+            removed += evict_over_quota(partition, self.bounds, written, less)
         if record is not None:
             record.store(list(drafts))
         return partition.changed(written, removed, list(drafts))
 
-    def _first_reads(
+    def _reads_before_add(
         self, connection: transaction.Transaction, part: int
     ) -> Iterator[transaction.Statement]:
         """Yield what an ordinary call reads before it writes."""
@@ -292,13 +296,13 @@ class AddMemories(partition_writer.UserJob):
             msg = "if_version: the memory was changed since then; read it again"
             raise ConflictError(msg)
 
-    def _explain_repeat(
+    def _explain_repeated_call(
         self, partition: partition_writer.PartitionWriter, ids: Sequence[str]
     ) -> None:
         """Set `left_out` of a repeated call to what the first call left out."""
         missing = {draft.id for draft in self.drafts} - set(ids)
         self.left_out = dict.fromkeys(missing, "expired")
-        found = stored_names.tombstones(
+        found = stored_names.read_tombstones(
             partition.connection, partition.id, sorted(missing)
         )
         self.left_out |= {id_: why or "deleted" for id_, _, why in found}
@@ -329,7 +333,7 @@ class AddMemories(partition_writer.UserJob):
         return {
             id_
             for id_, digests in old.items()
-            if id_ in drafts and records.was_overwritten(drafts[id_], digests)
+            if id_ in drafts and records.was_draft_overwritten(drafts[id_], digests)
         }
 
     def _remove_others(
@@ -363,7 +367,7 @@ class AddMemories(partition_writer.UserJob):
                 older = (draft.supersedes, *draft.also_supersedes)
                 newer |= dict.fromkeys(older, draft.id)
         if newer:
-            removed += partition_writer.supersede(partition, newer, self.rights)
+            removed += partition_writer.supersede_rows(partition, newer, self.rights)
         if folded and found:
             removed += partition_writer.archive(partition, folded, "folded", found)
             self.folded = len(folded)
@@ -381,12 +385,12 @@ class AddMemories(partition_writer.UserJob):
         # Of a stored row among `hidden` the memory gets the id alone.
         inserts: list[tuple[Any, ...]] = []
         put = []
-        returning = _returning_turns(drafts, stored) if stored else set()
+        returning = _turns_made_live(drafts, stored) if stored else set()
         for id_, draft in in_slices(drafts.items()):
             known = stored.get(id_)
             pos = None if places is None else places.new.get(id_)
             if known is None:
-                put.append((draft, self._insert_row(partition, draft, pos, inserts)))
+                put.append((draft, self._new_row(partition, draft, pos, inserts)))
                 continue
             was = None if id_ in hidden else known
             keeps = draft.ordered or was is not None
@@ -394,14 +398,14 @@ class AddMemories(partition_writer.UserJob):
                 pos = known.row.pos
                 if places is not None:
                     pos = places.moved.get(id_, pos)
-            expires_at = history.expiry(draft, was, partition.expiry_now, self.ttl)
+            expires_at = history.expiry_of(draft, was, partition.expiry_now, self.ttl)
             back = known.state == "archived" and (
                 self.restore or (draft.passage_of or id_) in returning
             )
             if back or not history.is_noop(draft, known, expires_at, exact=self.edit):
-                if known.state == "live" and history.same_content(draft, known):
+                if known.state == "live" and history.has_same_content(draft, known):
                     draft.quarantined = False  # it was released
-                row = self._update_row(
+                row = self._update_memory_row(
                     partition, draft, known, pos, expires_at, hidden=was is None
                 )
                 put.append((draft, row))
@@ -412,7 +416,7 @@ class AddMemories(partition_writer.UserJob):
         transaction.insert_many(partition.connection, columns, inserts)
         return put
 
-    def _insert_row(
+    def _new_row(
         self,
         partition: partition_writer.PartitionWriter,
         draft: Draft,
@@ -422,8 +426,8 @@ class AddMemories(partition_writer.UserJob):
         """Return a new row, which a later `inserts` statement writes."""
         live, size = int(not draft.quarantined), len(draft.text.encode())
         rid = partition.change(0, "u", live=live, size=size * live)
-        expires_at = history.expiry(draft, None, partition.expiry_now, self.ttl)
-        row = history.row_of(draft, rid, pos, partition.now, expires_at)
+        expires_at = history.expiry_of(draft, None, partition.expiry_now, self.ttl)
+        row = history.row_of_new_draft(draft, rid, pos, partition.now, expires_at)
         state = "quarantined" if draft.quarantined else "live"
         more = history.values_of_rest(partition, row, draft, draft.vec, self.model)
         inserts.append((*row, *more, state))
@@ -432,7 +436,7 @@ class AddMemories(partition_writer.UserJob):
         added.add(row.session, state, size, draft.vec is None, *times)
         return RowWithVector(row, draft.vec, self.model)
 
-    def _update_row(
+    def _update_memory_row(
         self,
         partition: partition_writer.PartitionWriter,
         draft: Draft,
@@ -453,9 +457,9 @@ class AddMemories(partition_writer.UserJob):
             vec, model = old.vec, old.model
         now = partition.after(old.row.updated_at)
         if hidden:
-            row = history.row_of(draft, old.row.rid, pos, now, expires_at)
+            row = history.row_of_new_draft(draft, old.row.rid, pos, now, expires_at)
         else:
-            row = history.row_merged(draft, old, pos, now, expires_at)
+            row = history.merge_draft_into_row(draft, old, pos, now, expires_at)
         if self.edit:
             row = row._replace(valid_until=draft.valid_until)
         names = records.COLUMNS.replace("rid, ", "", 1) + ", " + history.REST
@@ -479,10 +483,10 @@ class AddMemories(partition_writer.UserJob):
             return True
         if old.vec is None or old.model != self.model:
             return False
-        return draft.vec != old.vec and old.is_whole()
+        return draft.vec != old.vec and old.is_undamaged()
 
 
-def _returning_turns(
+def _turns_made_live(
     drafts: Mapping[str, Draft], stored: Mapping[str, history.ExistingRow]
 ) -> set[str]:
     """Return the turns whose archived passages become live: a passage has changed."""
@@ -491,7 +495,7 @@ def _returning_turns(
     return {
         draft.passage_of or id_
         for id_, draft in drafts.items()
-        if id_ not in stored or not history.same_content(draft, stored[id_])
+        if id_ not in stored or not history.has_same_content(draft, stored[id_])
     }
 
 
@@ -521,13 +525,13 @@ def lookup_existing(
     part = stored_names.part_of(connection, asked.app, asked.user)
     if part is None:
         return records.ExistingMemories()
-    asks_all = transaction.read_ahead(
-        connection, lambda: first_reads(connection, asked, part)
+    asks_all = transaction.announce_reads(
+        connection, lambda: reads_of_new_drafts(connection, asked, part)
     )
-    return existing_in(connection, part, asked, now, asks_all=asks_all)
+    return existing_in_partition(connection, part, asked, now, asks_all=asks_all)
 
 
-def existing_in(
+def existing_in_partition(
     connection: transaction.Transaction,
     part: int,
     asked: DraftLookup,
@@ -536,15 +540,17 @@ def existing_in(
     asks_all: bool,
 ) -> records.ExistingMemories | None:
     """Return what `lookup_existing` does, of a partition."""
-    # `asks_all` asks for all texts, as `first_reads` does, else only for unknown ones.
+    # `asks_all` asks for all texts, else only for unknown ones.
     known = records.ExistingMemories(part)
     ids = asked.ids
     keys = (
-        stored_names.keys_of(connection, part) if ids or asked.key is not None else []
+        stored_names.digest_keys(connection, part)
+        if ids or asked.key is not None
+        else []
     )
-    if asked.key is not None and find_call(connection, part, asked.key, keys):
+    if asked.key is not None and find_repeated_call(connection, part, asked.key, keys):
         return None
-    for id_, _, why in stored_names.tombstones(connection, part, ids, keys):
+    for id_, _, why in stored_names.read_tombstones(connection, part, ids, keys):
         (known.deleted if why is None else known.let_go).add(id_)
     for id_, text, author, embedded, expires_at in transaction.select_in(
         connection, _OF_IDS, [part], ids
@@ -564,15 +570,15 @@ def existing_in(
     return known
 
 
-def first_reads(
+def reads_of_new_drafts(
     connection: transaction.Transaction, asked: DraftLookup, part: int
 ) -> Iterator[transaction.Statement]:
     """Yield what `lookup_existing` reads if the ids and texts are new."""
     yield from _reads_of_ids(connection, part, asked.key, asked.ids, _OF_IDS)
-    yield from _same_texts(connection, part, asked.texts)
+    yield from _statements_of_same_texts(connection, part, asked.texts)
 
 
-def _same_texts(
+def _statements_of_same_texts(
     connection: transaction.Transaction, part: int, said: Iterable[Said]
 ) -> Iterator[transaction.Statement]:
     """Yield the statements that find memories of the same texts and authors."""
@@ -583,7 +589,7 @@ def _same_texts(
         yield f"{rows} {_SAME_TEXT}", (*values, part, _LOOKED_AT)
 
 
-def vectors_of(
+def vectors_of_same_texts(
     connection: transaction.Transaction, part: int, said: Iterable[Said], model: int
 ) -> dict[Said, bytes]:
     """Return the vectors of a model that a partition has for equal texts."""
@@ -597,7 +603,7 @@ def _rows_with_texts(
 ) -> dict[Said, int | None]:
     """Return for each text the number of a row that has it, with a vector."""
     rows: dict[Said, int | None] = {}
-    for statement in _same_texts(connection, part, said):
+    for statement in _statements_of_same_texts(connection, part, said):
         for text, author, rid in connection.execute(*statement).fetchall():
             rows[text, author] = rid
     return rows
@@ -614,7 +620,7 @@ def _vectors_of_rows(
     except CorruptFileError:
         return {}  # the texts are embedded again; a search reports the damage
     return {
-        (records.text_hash(row.text), row.author): vec
+        (records.hash_of_text(row.text), row.author): vec
         for row, vec, of_model in stored
         if vec is not None and of_model == model
     }

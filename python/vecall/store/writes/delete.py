@@ -13,13 +13,13 @@ from vecall.filters.rights import FULL, QUARANTINED, Rights
 from vecall.store import names as stored_names
 from vecall.store import transaction as sql
 from vecall.store.names import HIDDEN_APP
-from vecall.store.queries.listing import is_counted
+from vecall.store.queries.listing import has_counters
 from vecall.store.queries.partition_reads import (
     TESTED,
-    filter_conditions,
     passing_metadata,
+    sql_of_filter,
 )
-from vecall.store.rows import Change, digest_of_old, names_checksum, text_hash
+from vecall.store.rows import Change, digest_of_revision, hash_of_text, names_checksum
 from vecall.store.transaction import Transaction
 from vecall.store.writes import partition_writer
 from vecall.store.writes.items import delete_expired_items, delete_items
@@ -43,7 +43,7 @@ class ProposeForget(partition_writer.UserJob):
 
     def _write(self, partition: partition_writer.PartitionWriter) -> Change:
         part, now = partition.id, partition.expiry_now
-        seen = {id_: text_hash(text).hex() for id_, text in self.shown.items()}
+        seen = {id_: hash_of_text(text).hex() for id_, text in self.shown.items()}
         query = "DELETE FROM idem WHERE part = ? AND hash IS NULL AND at < ?"
         partition.execute(query, (part, now - LASTS_S))
         partition.execute(
@@ -53,7 +53,7 @@ class ProposeForget(partition_writer.UserJob):
         return partition.changed(ids=list(seen))
 
 
-def take_proposal(
+def take_forget_token(
     partition: partition_writer.PartitionWriter,
     token: str,
     chosen: Sequence[str] | None,
@@ -126,25 +126,25 @@ class DeleteMemories(partition_writer.UserJob):
                 msg = "if_version: the memory was changed since then; read it again"
                 raise ConflictError(msg)
         if self.token is not None:
-            self.ids = take_proposal(partition, self.token, self.ids, self.rights)
+            self.ids = take_forget_token(partition, self.token, self.ids, self.rights)
         elif self.ids is not None:
-            self.ids = partition_writer.with_passages(partition, self.ids)
+            self.ids = partition_writer.ids_with_passages(partition, self.ids)
         rows = list(self._find_rows(partition))
         rows += self._find_predecessors(partition, rows)
         removed = delete_rows(partition, rows)
         ids = [row.id for row in rows]
         write_tombstones(partition, ids)
-        forget_waiting(partition, [*(self.ids or ()), *ids])
+        forget_buffered_turns(partition, [*(self.ids or ()), *ids])
         self._empty_buffers(partition)
         if self._is_whole and self.session is None:
             delete_items(partition)
-        return partition.changed(removed=removed, ids=_named(rows, self.rights))
+        return partition.changed(removed=removed, ids=_named_ids(rows, self.rights))
 
     @property
     def _visible_condition(self) -> str:
         """The condition of the memories that may be deleted."""
         of_user = self.session is None and self._is_whole
-        return sql.above_floor(self.rights) if of_user else sql.visible(self.rights)
+        return sql.trust_condition(self.rights) if of_user else sql.visible(self.rights)
 
     @property
     def _is_whole(self) -> bool:
@@ -176,7 +176,7 @@ class DeleteMemories(partition_writer.UserJob):
             where, values = "part = ? AND session = ?", [partition.id, self.session]
         execute = partition.execute
         waiting = execute(f"{_WAITING} WHERE {where} AND event IS NOT NULL", values)
-        _wait_no_more(partition, waiting.fetchall())
+        _mark_turns_seen(partition, waiting.fetchall())
         execute(f"UPDATE told SET event = NULL WHERE {where}", values)
         execute(f"DELETE FROM trig WHERE {where}", values)
 
@@ -184,7 +184,7 @@ class DeleteMemories(partition_writer.UserJob):
         self, partition: partition_writer.PartitionWriter
     ) -> Iterator[RowToDelete]:
         """Yield the memories that meet all conditions."""
-        condition, values = filter_conditions(self.filter or Filter())
+        condition, values = sql_of_filter(self.filter or Filter())
         condition = self._visible_condition + condition
         if self.session is not None:
             condition, values = f" AND session = ?{condition}", [self.session, *values]
@@ -207,7 +207,7 @@ class DeleteMemories(partition_writer.UserJob):
             yield RowToDelete(*row[:4])
 
 
-def _named(rows: Iterable[RowToDelete], rights: Rights) -> list[str]:
+def _named_ids(rows: Iterable[RowToDelete], rights: Rights) -> list[str]:
     """Return the ids of rows, but of quarantined ones only to a reviewer."""
     return [row.id for row in rows if rights.review or row.state != QUARANTINED]
 
@@ -258,7 +258,7 @@ def delete_stale_passages(
     # They leave no tombstones: the turns may have them again.
     if not turns:
         return []
-    ids = partition_writer.with_passages(partition, list(turns))
+    ids = partition_writer.ids_with_passages(partition, list(turns))
     stale = [id_ for id_ in ids if id_ not in kept and id_ not in turns]
     return delete_memories(partition, stale, rights)
 
@@ -271,12 +271,14 @@ def delete_rows(
         live = 1 if row.state == "live" else 0
         partition.change(row.rid, "d", live=-live, size=-row.size * live)
     connection, rids = partition.connection, [row.rid for row in found]
-    sql.execute_in(connection, "DELETE FROM mem WHERE rid IN", [], rids)
+    sql.execute_among(connection, "DELETE FROM mem WHERE rid IN", [], rids)
     for table in ("hist", "replaced") if found else ():
         remaining = f"SELECT 1 FROM {table} WHERE part = ? LIMIT 1"
         if partition.execute(remaining, (partition.id,)).fetchone():
             past = f"DELETE FROM {table} WHERE part = ? AND id IN"
-            sql.execute_in(connection, past, [partition.id], [row.id for row in found])
+            sql.execute_among(
+                connection, past, [partition.id], [row.id for row in found]
+            )
     return rids
 
 
@@ -294,7 +296,7 @@ def write_tombstones(
     )
 
 
-def forget_waiting(
+def forget_buffered_turns(
     partition: partition_writer.PartitionWriter, ids: Sequence[str]
 ) -> None:
     """Remove deleted turns from the buffers of sessions."""
@@ -304,20 +306,20 @@ def forget_waiting(
         return
     every = "SELECT id FROM told WHERE part = ? AND event IS NOT NULL"
     waits = (id_ for (id_,) in execute(every, (partition.id,)).fetchall())
-    ids = list(dict.fromkeys([*ids, *partition_writer.passages_among(waits, ids)]))
+    ids = list(dict.fromkeys([*ids, *partition_writer.passages_of_turns(waits, ids)]))
     query = f"{_WAITING} WHERE part = ? AND event IS NOT NULL AND id IN"
     waiting = sql.select_in(partition.connection, query, [partition.id], ids)
-    _wait_no_more(partition, list(waiting))
+    _mark_turns_seen(partition, list(waiting))
     query = "UPDATE told SET event = NULL WHERE part = ? AND id IN"
-    sql.execute_in(partition.connection, query, [partition.id], ids)
+    sql.execute_among(partition.connection, query, [partition.id], ids)
 
 
-def _wait_no_more(
+def _mark_turns_seen(
     partition: partition_writer.PartitionWriter, waiting: list[tuple[str, int]]
 ) -> None:
     """Mark buffered turns as seen, and subtract them from the buffered counts."""
     write_tombstones(partition, [id_ for id_, _ in waiting])
-    partition_writer.add_waits(
+    partition_writer.add_buffered_counts(
         partition,
         partition_writer.Waits(-len(waiting), -sum(size for _, size in waiting)),
     )
@@ -337,7 +339,7 @@ class ForgetUser(partition_writer.UserJob):
         query = f"SELECT {TO_DELETE} FROM mem WHERE part = ?"
         found = [RowToDelete(*row) for row in partition.execute(query, (part,))]
         delete_partition(partition.connection, part)
-        named = _named(found, self.rights)
+        named = _named_ids(found, self.rights)
         change = partition.changed(removed=[row.rid for row in found], ids=named)
         change.forgotten = True
         return change
@@ -351,13 +353,13 @@ def delete_partition(connection: Transaction, part: int) -> None:
     for table in ("chg", "tomb", "hist", "idem", "trig", "replaced", "told"):
         connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
     connection.execute("DELETE FROM part WHERE id = ?", (part,))
-    sql.retire(connection, part)
+    sql.retire_partition(connection, part)
 
 
 # Removes expired data.
 
 
-def due_users(connection: Transaction, now: float) -> list[tuple[str, str]]:
+def users_with_expired(connection: Transaction, now: float) -> list[tuple[str, str]]:
     """Return (app, user) of the users who have expired data."""
     return connection.execute(
         "SELECT app, user FROM part WHERE id IN ("
@@ -383,13 +385,13 @@ class Sweep(partition_writer.UserJob):
     most: int
 
     def _write(self, partition: partition_writer.PartitionWriter) -> Change:
-        expired, removed = clear_away(partition, self.most)
+        expired, removed = delete_expired_memories(partition, self.most)
         _delete_expired_revisions(partition)
         delete_expired_items(partition)
         return partition.changed(removed=removed, ids=expired)
 
 
-def clear_away(
+def delete_expired_memories(
     partition: partition_writer.PartitionWriter, most: int = -1
 ) -> tuple[list[str], list[int]]:
     """Delete memories past their TTL, and archive those past `valid_until`."""
@@ -425,7 +427,7 @@ def _delete_expired_revisions(partition: partition_writer.PartitionWriter) -> No
         execute(
             "UPDATE hist SET old = ?, expires_at = NULL "
             "WHERE part = ? AND id = ? AND seq = ?",
-            (json.dumps({"digest": digest_of_old(old)}), partition.id, id_, seq),
+            (json.dumps({"digest": digest_of_revision(old)}), partition.id, id_, seq),
         )
     execute(f"DELETE FROM hist WHERE {over}", own)
 
@@ -450,30 +452,30 @@ _EMPTY_USERS = (
 )
 
 
-def hide_what_is_gone(connection: Transaction, now: float) -> None:
+def hide_deleted_names(connection: Transaction, now: float) -> None:
     """Replace ids and names of deleted data by keyed digests, inside a transaction."""
-    _hide_links(connection)
+    _hide_superseded_ids(connection)
     keys: dict[int, bytes] = {}
 
     def hidden(part: int, name: str) -> str:
-        if stored_names.is_hidden(name):
+        if stored_names.is_hidden_id(name):
             return name
         if part not in keys:
-            keys[part] = stored_names.make_key(connection, part, now)
-        return stored_names.hide(keys[part], name)
+            keys[part] = stored_names.make_hide_key(connection, part, now)
+        return stored_names.hide_name(keys[part], name)
 
-    _hide_ids(connection, hidden)
-    partition_writer.forget_waits(connection)
+    _hide_deleted_ids(connection, hidden)
+    partition_writer.forget_buffered_counts(connection)
     for part, app, user in connection.execute(_EMPTY_USERS, (HIDDEN_APP,)).fetchall():
-        _hide_user(connection, part, app, user, hidden)
-    if is_counted(connection):  # and the names of apps without users
+        _hide_user_names(connection, part, app, user, hidden)
+    if has_counters(connection):  # and the names of apps without users
         connection.execute(
             "DELETE FROM fig WHERE part = 0 AND name IN (SELECT name FROM fig "
             "WHERE part = 0 GROUP BY name HAVING sum(parts) = 0)"
         )
 
 
-def _hide_links(connection: Transaction) -> None:
+def _hide_superseded_ids(connection: Transaction) -> None:
     """Remove the ids of deleted memories from `supersedes`."""
     found = connection.execute(
         "SELECT rid, state FROM mem WHERE supersedes IS NOT NULL AND NOT EXISTS ("
@@ -494,7 +496,7 @@ def _hide_links(connection: Transaction) -> None:
         partition.finish()
 
 
-def _hide_ids(connection: Transaction, hidden: _Hide) -> None:
+def _hide_deleted_ids(connection: Transaction, hidden: _Hide) -> None:
     """Hide the ids of deleted memories in tombstones, seen turns and recorded calls."""
     execute = connection.execute
     tombstones = f"SELECT part, id, at, why FROM tomb WHERE {_PLAIN} LIMIT {_AT_ONCE}"
@@ -542,7 +544,7 @@ def _hide_ids(connection: Transaction, hidden: _Hide) -> None:
         execute(statement, (json.dumps(new_ids), part, key))
 
 
-def _hide_user(
+def _hide_user_names(
     connection: Transaction, part: int, app: str, user: str, hidden: _Hide
 ) -> None:
     """Hide a user's names, or delete the partition if it has no ids to recognise."""
@@ -559,7 +561,7 @@ def _hide_user(
             execute("DELETE FROM idem WHERE part = ? AND key = ?", (part, form))
             statement = "UPDATE idem SET key = ? WHERE part = ? AND key = ?"
             execute(statement, (form, part, key))
-    stored_names.make_secret(connection)
+    stored_names.make_digest_secret(connection)
     name = stored_names.hidden_user(connection, app, user)
     assert name is not None
     query = "UPDATE part SET app = ?, user = ?, crc = ?, snap = NULL WHERE id = ?"

@@ -12,13 +12,13 @@ from vecall.errors import ConflictError, NotFoundError
 from vecall.filters.rights import FULL, Rights
 from vecall.store import rows as records
 from vecall.store import transaction as sql
-from vecall.store.names import forms_of, tombstones
+from vecall.store.names import hidden_forms_of, read_tombstones
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import Change, Draft, Row, is_whole
 from vecall.store.transaction import Transaction
 from vecall.store.writes import partition_writer
 from vecall.store.writes.delete import delete_memories, write_tombstones
-from vecall.store.writes.quota import UserQuota, evict
+from vecall.store.writes.quota import UserQuota, evict_over_quota
 
 # Archives memories, restores them, and releases quarantined ones.
 
@@ -33,7 +33,7 @@ class ArchiveMemories(partition_writer.MemoriesJob):
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
     def _write(self, partition: partition_writer.PartitionWriter) -> Change:
-        ids = partition_writer.with_passages(partition, self.ids)
+        ids = partition_writer.ids_with_passages(partition, self.ids)
         live = f" AND state = 'live'{sql.visible(self.rights)}"
         rids = [rid for (rid,) in partition.select_memories("rid", ids, live)]
         return partition.changed(
@@ -70,10 +70,10 @@ class RestoreMemory(partition_writer.UserJob):
             msg = "updated_at: the memory was changed since then; read it again"
             raise ConflictError(msg)
         if self.state == "archived":  # a reviewer releases each passage that was read
-            ids = partition_writer.with_passages(partition, ids)
+            ids = partition_writer.ids_with_passages(partition, ids)
         written = partition_writer.bring_back(partition, ids, self.state, self.rights)
         if not written and self.state == "archived" and not self._is_hidden(partition):
-            folded = self._folded(partition)
+            folded = self._folded_ids(partition)
             written = partition_writer.bring_back(
                 partition, folded, "archived", self.rights
             )
@@ -85,8 +85,8 @@ class RestoreMemory(partition_writer.UserJob):
             raise NotFoundError(msg)
         rows = [entry.row for entry in written]
         newer = {row.supersedes: row.id for row in rows if row.supersedes is not None}
-        removed += partition_writer.supersede(partition, newer, self.rights)
-        removed += evict(partition, self.bounds, written)
+        removed += partition_writer.supersede_rows(partition, newer, self.rights)
+        removed += evict_over_quota(partition, self.bounds, written)
         return partition.changed(written, removed, [row.id for row in rows])
 
     def _is_hidden(self, partition: partition_writer.PartitionWriter) -> bool:
@@ -94,10 +94,10 @@ class RestoreMemory(partition_writer.UserJob):
         found = partition.select_memories("trust, state", [self.id])
         return any(not self.rights.sees(*each) for each in found)
 
-    def _folded(self, partition: partition_writer.PartitionWriter) -> list[str]:
+    def _folded_ids(self, partition: partition_writer.PartitionWriter) -> list[str]:
         """The ids of the memories that the summary of this id replaced."""
         query = "SELECT id FROM replaced WHERE part = ? AND why = 'folded' AND by IN"
-        forms = list(forms_of(partition.connection, partition.id, [self.id]))
+        forms = list(hidden_forms_of(partition.connection, partition.id, [self.id]))
         found = sql.select_in(partition.connection, query, [partition.id], forms)
         return [id_ for (id_,) in found]
 
@@ -136,7 +136,7 @@ class MergeMemories(partition_writer.UserJob):
                 valid_until=_greatest([row.valid_until for row in rows], or_none=True),
                 updated_at=partition.after(stays.row.updated_at),
             )
-            written.append(partition_writer.rewrite(partition, stays, row))
+            written.append(partition_writer.rewrite_row(partition, stays, row))
             gone = [row.rid for row in rows if row.id != survivor]
             removed += partition_writer.archive(partition, gone, "merged", survivor)
             self.merged[at] = tuple(id_ for id_ in others if id_ in rids)
@@ -173,8 +173,8 @@ class RecordSnapshot(partition_writer.UserJob):
         connection = partition.connection
         self.is_recorded = (
             partition.id == self.tag.part
-            and purges(connection) == self.purges
-            and is_in_history(connection, self.tag, partition.seq, partition.head)
+            and count_purges(connection) == self.purges
+            and is_snapshot_in_log(connection, self.tag, partition.seq, partition.head)
             and not newer_is_recorded(connection, self.tag, self.header(connection))
         )
         if self.is_recorded:
@@ -187,7 +187,7 @@ class RecordSnapshot(partition_writer.UserJob):
         return b""
 
 
-def is_in_history(
+def is_snapshot_in_log(
     connection: Transaction, tag: records.SnapshotTag, seq: int, head: int
 ) -> bool:
     """Whether the partition's newest change, or one in its log, is that of a tag."""
@@ -212,20 +212,20 @@ def newer_is_recorded(
     found = connection.execute(query, (tag.part,)).fetchone()
     if found is None or found[2] is None:
         return False
-    return known.is_of(tag.uuid, tag.part, found[2], tag.model) and is_in_history(
+    return known.is_of(tag.uuid, tag.part, found[2], tag.model) and is_snapshot_in_log(
         connection, known, *found[:2]
     )
 
 
-def purges(connection: Transaction) -> int:
+def count_purges(connection: Transaction) -> int:
     """Return how many times the file was purged."""
-    return int(sql.fact(connection, "purges") or 0)
+    return int(sql.read_fact(connection, "purges") or 0)
 
 
-def count_purge(connection: Transaction) -> None:
+def note_purge(connection: Transaction) -> None:
     """Invalidate all snapshots, including those that are being written."""
     connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
-    sql.set_fact(connection, "purges", str(purges(connection) + 1))
+    sql.set_fact(connection, "purges", str(count_purges(connection) + 1))
 
 
 # Compares a draft with the stored row of its id, and merges the two.
@@ -240,7 +240,7 @@ class ExistingRow(NamedTuple):
     model: int | None
     crc: int
 
-    def is_whole(self) -> bool:
+    def is_undamaged(self) -> bool:
         """Whether the row passes its checksum."""
         return is_whole(self.row, self.vec, self.crc)
 
@@ -281,13 +281,13 @@ STORED = (
     "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
     "(SELECT id FROM model WHERE state = 'active') WHERE part = ? AND id IN"
 )
-"""The query of `find_stored`."""
+"""The query of `find_stored_drafts`."""
 
 ANY_CORRECTED = "SELECT 1 FROM hist WHERE part = ? AND op = 'edit' LIMIT 1"
 """The first query of `corrected_digests`."""
 
 
-def find_stored(
+def find_stored_drafts(
     partition: partition_writer.PartitionWriter, ids: Sequence[str]
 ) -> dict[str, ExistingRow]:
     """Return the stored rows of drafts, by id."""
@@ -312,7 +312,7 @@ def changed_turns(
     return turns
 
 
-def expiry(
+def expiry_of(
     draft: Draft, old: ExistingRow | None, now: float, default: float | None
 ) -> float | None:
     """Return when a memory expires once the draft is written."""
@@ -325,7 +325,7 @@ def expiry(
     return old.row.expires_at
 
 
-def same_content(draft: Draft, old: ExistingRow) -> bool:
+def has_same_content(draft: Draft, old: ExistingRow) -> bool:
     """Whether a draft has the stored content. A draft without trust matches any."""
     if _compared(draft) == _compared(old.row):
         return True
@@ -338,7 +338,7 @@ def is_noop(
     """Whether writing the draft would change nothing; a damaged row is rewritten."""
     # With `exact`, a draft without `valid_until` removes the stored one.
     row = old.row
-    if old.state == "quarantined" and not old.is_whole():
+    if old.state == "quarantined" and not old.is_undamaged():
         return False
     is_new = (
         (draft.vec is not None and old.vec is None)
@@ -352,10 +352,10 @@ def is_noop(
         or draft.supersedes not in (row.supersedes, None)
         or draft.also_supersedes
     )
-    return not is_new and same_content(draft, old)
+    return not is_new and has_same_content(draft, old)
 
 
-def row_of(
+def row_of_new_draft(
     draft: Draft, rid: int, pos: float | None, now: float, expires_at: float | None
 ) -> Row:
     """Return the row of a new memory."""
@@ -366,7 +366,7 @@ def row_of(
     return Row._make((rid, *place, *content, uses, last_used, *ends, now))
 
 
-def row_merged(
+def merge_draft_into_row(
     draft: Draft,
     old: ExistingRow,
     pos: float | None,
@@ -375,9 +375,9 @@ def row_merged(
 ) -> Row:
     """Return the row that results from writing a draft over a stored row."""
     was = old.row
-    row = row_of(draft, was.rid, pos, now, expires_at)
+    row = row_of_new_draft(draft, was.rid, pos, now, expires_at)
     row = row._replace(created_at=was.created_at)
-    if not old.is_whole():  # its use count is not reliable
+    if not old.is_undamaged():  # its use count is not reliable
         return row
     if row.valid_until is None and old.state != "archived":
         row = row._replace(valid_until=was.valid_until)
@@ -397,11 +397,11 @@ def append_history(
     default_ttl: float | None,
 ) -> None:
     """Store the revision that an "update" or "edit" overwrites, unless damaged."""
-    if same_content(draft, old):
+    if has_same_content(draft, old):
         return
     old_fields = {name: getattr(old.row, name) for name in records.COMPARED}
     if old.state == "quarantined":
-        if not old.is_whole():
+        if not old.is_undamaged():
             return
         old_fields["state"] = old.state
     ttl = default_ttl if draft.revision_ttl is None else draft.revision_ttl
@@ -424,7 +424,7 @@ def corrected_digests(
     found: dict[str, set[str]] = {}
     query = "SELECT id, old FROM hist WHERE part = ? AND op = 'edit' AND id IN"
     for id_, old in sql.select_in(connection, query, [part], ids):
-        found.setdefault(id_, set()).add(records.digest_of_old(old))
+        found.setdefault(id_, set()).add(records.digest_of_revision(old))
     return found
 
 
@@ -435,7 +435,7 @@ def shorten_digests(connection: Transaction) -> None:
     query = "SELECT part, id, seq, old FROM hist WHERE op = 'edit' AND old LIKE ?"
     rows = connection.execute(query, ('{"digest%',)).fetchall()
     for *key, old in rows:
-        short = json.dumps({"digest": records.digest_of_old(old)[: records.SHORT]})
+        short = json.dumps({"digest": records.digest_of_revision(old)[: records.SHORT]})
         statement = "UPDATE hist SET old = ? WHERE part = ? AND id = ? AND seq = ?"
         connection.execute(statement, (short, *key))
 
@@ -459,7 +459,7 @@ def leave_out_deleted(
     back: set[str] = set()
     left_out: dict[str, Away] = {}
     own = (partition.connection, partition.id)
-    for id_, form, why in tombstones(*own, list(drafts), keys):
+    for id_, form, why in read_tombstones(*own, list(drafts), keys):
         draft = drafts.get(id_)
         if draft is None:
             continue
@@ -534,7 +534,7 @@ def set_hidden_aside(
             continue
         if old.has_expired(now):
             hidden.deleted.extend(delete_memories(partition, [id_]))
-        elif same_content(draft, old):
+        elif has_same_content(draft, old):
             hidden.same[id_] = old
         elif rights.trusts(row.trust):
             hidden.replaced[id_] = old
@@ -546,7 +546,7 @@ def set_hidden_aside(
     return hidden
 
 
-def taken_ids(
+def ids_taken_by_hidden(
     partition: partition_writer.PartitionWriter, ids: Sequence[str], rights: Rights
 ) -> list[str]:
     """Return those of `ids` that memories below the caller's floor have."""
@@ -554,7 +554,7 @@ def taken_ids(
         return []
     below = (
         " AND coalesce(expires_at, 9e99) > ? "
-        f"AND NOT coalesce(1 = 1{sql.above_floor(rights)}, 1 = 0)"
+        f"AND NOT coalesce(1 = 1{sql.trust_condition(rights)}, 1 = 0)"
     )
     found = partition.select_memories("id", ids, below, partition.expiry_now)
     return [id_ for (id_,) in found]

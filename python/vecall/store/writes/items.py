@@ -38,7 +38,7 @@ def _delete_item(
     if row is None:
         return state
     connection.execute("DELETE FROM item WHERE rid = ?", (row.rid,))
-    if count := stored_values.number_of_pieces(row.value):
+    if count := stored_values.count_value_pieces(row.value):
         _delete_pieces(connection, row.rid, count)
     return state._replace(gone=state.gone + 1)
 
@@ -55,7 +55,7 @@ def _delete_pieces(connection: Transaction, rid: int, count: int) -> None:
 def delete_items(partition: PartitionWriter) -> None:
     """Delete all items of a partition, also those set aside as damaged."""
     first = partition.id << 32
-    _delete_where(partition, "rid BETWEEN ? AND ?", first, first | 0xFFFFFFFF)
+    _delete_items_of(partition, "rid BETWEEN ? AND ?", first, first | 0xFFFFFFFF)
 
 
 def delete_expired_items(partition: PartitionWriter) -> int:
@@ -63,11 +63,13 @@ def delete_expired_items(partition: PartitionWriter) -> int:
     expired, own = "part = ? AND expires_at <= ?", (partition.id, partition.expiry_now)
     query = f"SELECT rid, substr(value, 1, 32) FROM item WHERE {expired}"
     for rid, head in partition.execute(f"{query} AND value LIKE '@%'", own).fetchall():
-        _delete_pieces(partition.connection, rid, stored_values.number_of_pieces(head))
-    return _delete_where(partition, expired, *own)
+        _delete_pieces(
+            partition.connection, rid, stored_values.count_value_pieces(head)
+        )
+    return _delete_items_of(partition, expired, *own)
 
 
-def _delete_where(partition: PartitionWriter, condition: str, *values: float) -> int:
+def _delete_items_of(partition: PartitionWriter, condition: str, *values: float) -> int:
     if not partition.id:
         return 0
     connection = partition.connection
@@ -110,10 +112,10 @@ class WriteItems(UserJob):
                     raise _version_conflict(at, each, 0)
                 self.versions.append(0)
             return partition.changed()
-        partition.reveal()
+        partition.reveal_user_names()
         state = before = state_of(connection, partition.id)
         if self.dim:  # items without vectors go with any others
-            state = self._agree_if_free(connection, state)
+            state = self._adopt_vectors(connection, state)
         for at, each in enumerate(self.operations):
             place = (each.namespace, each.key)
             found = items_at(connection, partition.id, [place], pieces=False)[0]
@@ -142,7 +144,7 @@ class WriteItems(UserJob):
             save_item_state(connection, state)
         return partition.changed()
 
-    def _agree_if_free(self, connection: Transaction, state: ItemState) -> ItemState:
+    def _adopt_vectors(self, connection: Transaction, state: ItemState) -> ItemState:
         """As `require_same_vectors`, if a vector is stored; else any will do."""
         try:
             return require_same_vectors(state, self.dim, self.embedder)
@@ -170,7 +172,7 @@ def insert_item(
             partition,
             ItemRow(first + at, stored_values.PIECES, key, piece, 0.0, 0.0, None, None),
         )
-    vecs = stored_values.with_checksum(row.rid, vectors) if vectors else None
+    vecs = stored_values.vectors_with_checksum(row.rid, vectors) if vectors else None
     _insert_item_row(partition, row, vecs)
     return state
 
@@ -225,25 +227,25 @@ class TouchItems(UserJob):
             values = (rid, partition.id, expires_at)
             found = connection.execute(query, values).fetchone()
             if found is not None:
-                row = stored_values.checked_item(found[:-1], found[-1])
-                _set_expiry(connection, row, expires_at)
+                row = stored_values.check_item_checksum(found[:-1], found[-1])
+                _set_item_expiry(connection, row, expires_at)
         return partition.changed()
 
 
-def move_expiries(connection: Transaction, seconds: float) -> int:
+def move_item_expiries(connection: Transaction, seconds: float) -> int:
     """Shift the expiry of all items; return how many have one."""
     moved, last = 0, -1
     where = "WHERE expires_at IS NOT NULL AND rid > ? ORDER BY rid LIMIT 500"
     while rows := connection.execute(f"{SELECT_ITEM} {where}", (last,)).fetchall():
         for *values, crc in rows:
-            row = stored_values.checked_item(values, crc)
+            row = stored_values.check_item_checksum(values, crc)
             assert row.expires_at is not None
-            _set_expiry(connection, row, row.expires_at + seconds)
+            _set_item_expiry(connection, row, row.expires_at + seconds)
         moved, last = moved + len(rows), rows[-1][0]
     return moved
 
 
-def _set_expiry(connection: Transaction, row: ItemRow, expires_at: float) -> None:
+def _set_item_expiry(connection: Transaction, row: ItemRow, expires_at: float) -> None:
     row = row._replace(expires_at=expires_at)
     query = "UPDATE item SET expires_at = ?, crc = ? WHERE rid = ?"
     connection.execute(query, (expires_at, stored_values.item_checksum(row), row.rid))

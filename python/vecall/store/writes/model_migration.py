@@ -33,12 +33,12 @@ class SetVectors(UserJob):
     model: int  # number of the embedding model
 
     def _write(self, partition: PartitionWriter) -> Change:
-        transaction.require_active(partition.connection, self.model)
-        now = _current_rows(partition.connection, self.rows)
+        transaction.require_active_model(partition.connection, self.model)
+        now = _read_current_rows(partition.connection, self.rows)
         written = []
         for stored, vec in zip(self.rows, self.vectors, strict=True):
             row = now.get(stored.row.rid)
-            if row is None or embedded_part(row) != embedded_part(stored.row):
+            if row is None or embedded_values(row) != embedded_values(stored.row):
                 continue
             partition.change(row.rid, "u")
             partition.execute(
@@ -54,7 +54,7 @@ class SetVectors(UserJob):
         return sum(map(len, self.vectors))
 
 
-def _current_rows(
+def _read_current_rows(
     connection: transaction.Transaction,
     rows: Sequence[RowWithVector],
     *,
@@ -66,7 +66,7 @@ def _current_rows(
     return {stored.row.rid: stored.row for stored in found}
 
 
-def embedded_part(row: Row) -> tuple[str | None, str]:
+def embedded_values(row: Row) -> tuple[str | None, str]:
     """The inputs of a row's vector: author and text."""
     return row.author, row.text
 
@@ -84,7 +84,7 @@ def migrating_model(
     return None if row is None else transaction.checked_model(row)
 
 
-def begin_migration(
+def begin_model_migration(
     connection: transaction.Transaction, candidate: transaction.EmbeddingModel
 ) -> transaction.EmbeddingModel | None:
     """Begin a migration to a model, or resume it after an interruption."""
@@ -92,7 +92,7 @@ def begin_migration(
     # a third model is abandoned. ConflictError: vectors of the active model are still
     # to be moved to their rows.
     with suppress(EmbeddingMismatchError):
-        transaction.adopt(connection, candidate)
+        transaction.adopt_model(connection, candidate)
         return None
     if unmoved_vectors(connection):
         msg = "the file's last change of model is not finished yet; try again"
@@ -115,7 +115,7 @@ def begin_migration(
     return made
 
 
-def require_migrating(connection: transaction.Transaction, model: int) -> None:
+def require_running_migration(connection: transaction.Transaction, model: int) -> None:
     """Check that the migration to a model is still running; else ConflictError."""
     migrating = migrating_model(connection)
     if migrating is None or migrating.id != model:
@@ -123,13 +123,13 @@ def require_migrating(connection: transaction.Transaction, model: int) -> None:
         raise ConflictError(msg)
 
 
-def to_be_embedded(
+def rows_to_be_embedded(
     connection: transaction.Transaction, limit: int
 ) -> tuple[list[RowWithVector], int | None]:
     """Return at most `limit` rows that still need a vector of the new model."""
     # The cursor is the new one: once these rows are embedded, all rows up to it are
     # done. It is None after the pass, when only rows that changed behind it are left.
-    cursor = transaction.fact(connection, "reembed_cursor")
+    cursor = transaction.read_fact(connection, "reembed_cursor")
     assert cursor is not None  # the migration is running
     query = "SELECT rid FROM mem WHERE rid > ? ORDER BY rid LIMIT ?"
     rids = [rid for (rid,) in connection.execute(query, (int(cursor), limit))]
@@ -160,12 +160,12 @@ class PutNextVectors:
         migrating = migrating_model(connection)
         if migrating is None or migrating.id != self.model:
             return NO_USER  # another process finished or abandoned the migration
-        now = _current_rows(connection, self.rows, any_state=True)
+        now = _read_current_rows(connection, self.rows, any_state=True)
         for stored, vec in zip(self.rows, self.vectors, strict=True):
             row = now.get(stored.row.rid)
             if row is None:
                 continue
-            same = embedded_part(row) == embedded_part(stored.row)
+            same = embedded_values(row) == embedded_values(stored.row)
             if same and vec is None:
                 connection.execute("DELETE FROM vec_next WHERE rid = ?", (row.rid,))
                 query = "UPDATE mem SET vec = NULL, model = NULL, crc = ? WHERE rid = ?"
@@ -200,8 +200,8 @@ class SwitchModels:
         self.done = active is not None and active.id == model
         if self.done:
             return NO_USER
-        require_migrating(connection, model)
-        rows, cursor = to_be_embedded(connection, 1)
+        require_running_migration(connection, model)
+        rows, cursor = rows_to_be_embedded(connection, 1)
         if rows or cursor is not None:
             return NO_USER
         # The remaining entries without a vector belong to deleted or damaged rows.

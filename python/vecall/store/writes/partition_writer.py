@@ -20,11 +20,11 @@ from vecall.errors import CorruptFileError, LimitExceededError, NotFoundError
 from vecall.filters.rights import FULL, Rights
 from vecall.store import rows as records
 from vecall.store import transaction as sql
-from vecall.store.names import tombstones
+from vecall.store.names import read_tombstones
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import Change, Row, RowWithVector
 from vecall.store.transaction import Transaction
-from vecall.store.values import NO_VALUE, WHOLE, require_counts, stored_list
+from vecall.store.values import NO_VALUE, WHOLE, require_whole_numbers, stored_list
 
 _ROW_BITS = 32
 _MIN_LOGGED = 2_048  # changes; a reader further behind reloads the partition
@@ -83,7 +83,7 @@ class PartitionWriter:
         # A version is never used twice and never goes back, also if the clock does.
         return self.now if version is None else max(self.now, nextafter(version, inf))
 
-    def reveal(self) -> None:
+    def reveal_user_names(self) -> None:
         """Restore the user's names if a purge hid them."""
         if self._is_hidden:
             names = (self.app, self.user)
@@ -100,7 +100,7 @@ class PartitionWriter:
         # their bytes.
         if self.seq >= _MAX_SEQ:
             raise LimitExceededError("one user's memories: at most 2^32 - 1 changes")
-        self.reveal()
+        self.reveal_user_names()
         self.seq += 1
         if rid == 0:
             self._new += 1
@@ -231,10 +231,10 @@ _FIND = (
 )
 
 
-def with_passages(partition: PartitionWriter, ids: Sequence[str]) -> list[str]:
+def ids_with_passages(partition: PartitionWriter, ids: Sequence[str]) -> list[str]:
     """Return ids of turns, and those of their other passages that are stored."""
     found = list(ids)
-    bounds = [records.passages_from(id_) for id_ in ids]
+    bounds = [records.passage_id_bounds(id_) for id_ in ids]
     for start in range(0, len(bounds), _AT_ONCE):
         some = bounds[start : start + _AT_ONCE]
         rows, values = sql.given_rows(partition.connection, "given (low, high)", some)
@@ -243,9 +243,9 @@ def with_passages(partition: PartitionWriter, ids: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def passages_among(waiting: Iterable[str], ids: Collection[str]) -> list[str]:
+def passages_of_turns(waiting: Iterable[str], ids: Collection[str]) -> list[str]:
     """Return those of the waiting ids that are of passages of the turns."""
-    starts = {records.passages_from(id_)[0] for id_ in ids}
+    starts = {records.passage_id_bounds(id_)[0] for id_ in ids}
     return [id_ for id_ in waiting if id_[: id_.find(".") + 1] in starts]
 
 
@@ -268,7 +268,7 @@ _REWRITE = (
 )
 
 
-def rewrite(
+def rewrite_row(
     partition: PartitionWriter,
     stored: RowWithVector,
     row: Row,
@@ -296,7 +296,7 @@ def rewrite_rows(
     for stored in in_slices(load_rows(partition.connection, states, any_state=True)):
         row, state = change(stored.row), states[stored.row.rid]
         if row != stored.row:
-            entry = rewrite(partition, stored, row, was=state, state=state)
+            entry = rewrite_row(partition, stored, row, was=state, state=state)
             written += [entry] if state == "live" else []
     return written
 
@@ -310,7 +310,7 @@ def archive(
         row = entry.row._replace(updated_at=partition.after(entry.row.updated_at))
         if why == "superseded" and row.valid_until is None:
             row = row._replace(valid_until=partition.now)
-        rewrite(partition, entry, row, state="archived")
+        rewrite_row(partition, entry, row, state="archived")
     sql.insert_many(
         partition.connection,
         "replaced (part, id, by, why, at)",
@@ -321,7 +321,7 @@ def archive(
     return [entry.row.rid for entry in stored]
 
 
-def supersede(
+def supersede_rows(
     partition: PartitionWriter, newer: Mapping[str, str], rights: Rights = FULL
 ) -> list[int]:
     """Archive memories that newer ones supersede, by their ids; return the live rows.
@@ -330,12 +330,12 @@ def supersede(
     """
     older, connection, seen = list(newer), partition.connection, sql.visible(rights)
     known = {id_ for (id_,) in partition.select_memories("id", older, seen)}
-    known.update(id_ for id_, *_ in tombstones(connection, partition.id, older))
+    known.update(id_ for id_, *_ in read_tombstones(connection, partition.id, older))
     if not known.issuperset(older):
         raise NotFoundError("supersedes: this user has no such memory")
-    ids = with_passages(partition, older)
+    ids = ids_with_passages(partition, older)
     live = partition.select_memories("id, rid", ids, f" AND state = 'live'{seen}")
-    turns = {records.passages_from(id_)[0]: id_ for id_ in older}
+    turns = {records.passage_id_bounds(id_)[0]: id_ for id_ in older}
     removed = []
     for id_, rid in live:
         of = id_ if id_ in newer else turns[id_[: id_.find(".") + 1]]
@@ -363,7 +363,7 @@ def bring_back(
         end = row.valid_until
         if row.id in over or (end is not None and end <= partition.expiry_now):
             row = row._replace(valid_until=None)
-        written.append(rewrite(partition, entry, row, was=state))
+        written.append(rewrite_row(partition, entry, row, was=state))
         own = (partition.id, row.id)
         partition.execute("DELETE FROM replaced WHERE part = ? AND id = ?", own)
     return written
@@ -403,9 +403,9 @@ class Waits(NamedTuple):
     nbytes: int = 0  # their bytes in the file, as JSON
 
 
-def waits_of(partition: PartitionWriter) -> Waits:
+def counts_of_buffered(partition: PartitionWriter) -> Waits:
     """Return the current counts of a user."""
-    known = _stored_waits(partition)
+    known = _read_buffered_counts(partition)
     if known is not None:
         return known
     counted = partition.execute(
@@ -419,21 +419,21 @@ def waits_of(partition: PartitionWriter) -> Waits:
     return waits
 
 
-def add_waits(partition: PartitionWriter, more: Waits) -> None:
+def add_buffered_counts(partition: PartitionWriter, more: Waits) -> None:
     """Add a change to the counts of a user."""
-    known = _stored_waits(partition)
+    known = _read_buffered_counts(partition)
     if known is not None and more.turns:
         now = json.dumps((known.turns + more.turns, known.nbytes + more.nbytes))
         query = f"UPDATE trig SET state = ? WHERE {_ROW}"
         partition.execute(query, (now, partition.id))
 
 
-def forget_waits(connection: Transaction) -> None:
+def forget_buffered_counts(connection: Transaction) -> None:
     """Delete the counts of all users; they are computed again when needed."""
     connection.execute("DELETE FROM trig WHERE kind = 'waits'")
 
 
-def _stored_waits(partition: PartitionWriter) -> Waits | None:
+def _read_buffered_counts(partition: PartitionWriter) -> Waits | None:
     query = f"SELECT state FROM trig WHERE {_ROW}"
     found = partition.execute(query, (partition.id,)).fetchone()
     if found is None:
@@ -441,5 +441,5 @@ def _stored_waits(partition: PartitionWriter) -> Waits | None:
     counts = stored_list(found[0])
     if len(counts) != len(Waits._fields):
         raise CorruptFileError(NO_VALUE)
-    require_counts(*counts)
+    require_whole_numbers(*counts)
     return Waits(*counts)

@@ -13,7 +13,7 @@ from vecall.concurrency.time_slices import Slices, in_slices
 from vecall.errors import LimitExceededError
 from vecall.filters.rights import FULL, Rights
 from vecall.limits import Eviction
-from vecall.ranking.options import DAY, DEFAULT_PRIOR, weight_of
+from vecall.ranking.options import DAY, DEFAULT_PRIOR, importance_weight
 from vecall.store.queries.partition_reads import END, TIME, load_rows
 from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
 from vecall.store.transaction import select_in, visible
@@ -21,7 +21,7 @@ from vecall.store.writes import partition_writer
 from vecall.store.writes.delete import (
     TO_DELETE,
     RowToDelete,
-    clear_away,
+    delete_expired_memories,
     delete_rows,
     write_tombstones,
 )
@@ -52,14 +52,14 @@ class _Lightest:
         self._rows: list[tuple[float, int]] = []
         self._bound = math.inf  # a later row of this weight is not among the lightest
 
-    def look_at(self, rows: Iterable[tuple[int, float, int | None, float]]) -> None:
+    def weigh_rows(self, rows: Iterable[tuple[int, float, int | None, float]]) -> None:
         """Weigh rows: number, prior, uses and time of each."""
         weights, found, bound, now = self._weights, self._rows, self._bound, self._now
         for rid, prior, uses, time in rows:
             alike = prior, uses, (now - time) // DAY
             weight = weights.get(alike)
             if weight is None:
-                weight = weight_of(prior, uses, now - time)
+                weight = importance_weight(prior, uses, now - time)
                 if len(weights) < _KNOWN:
                     weights[alike] = weight
             if weight < bound:
@@ -68,7 +68,7 @@ class _Lightest:
             self._rows = nsmallest(self._limit, found)
             self._bound = self._rows[-1][0]
 
-    def heavier(self) -> list[tuple[float, float]]:
+    def bounds_of_rows_to_skip(self) -> list[tuple[float, float]]:
         """Return (prior, time) pairs that bound the rows to skip."""
         # A row with at least this prior and at least this time weighs no less than the
         # heaviest row collected so far, and sorts after it.
@@ -96,7 +96,7 @@ class _Lightest:
 
     def _is_light(self, prior: float, days: int) -> bool:
         """Whether a memory that was never used weighs less than the collected rows."""
-        return weight_of(prior, None, (days + 0.5) * DAY) < self._bound
+        return importance_weight(prior, None, (days + 0.5) * DAY) < self._bound
 
     def rows(self) -> list[int]:
         """Return their numbers, the lightest first."""
@@ -106,13 +106,13 @@ class _Lightest:
 _LIVE = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
 
 
-def _own_row_numbers(partition: partition_writer.PartitionWriter) -> tuple[int, int]:
+def _counted_rids(partition: partition_writer.PartitionWriter) -> tuple[int, int]:
     return partition.id << 32, (partition.id << 32) | 0xFFFFFFFF
 
 
 def lowest_value(partition: partition_writer.PartitionWriter, limit: int) -> list[int]:
     """Return the `limit` live rows of a user of lowest importance, in that order."""
-    execute, own, live = partition.execute, _own_row_numbers(partition), _LIVE
+    execute, own, live = partition.execute, _counted_rids(partition), _LIVE
     (begin,) = execute(f"SELECT min(rid) {live}", own).fetchone()
     (last,) = execute(f"SELECT max(rid) {live}", own).fetchone()
     lightest = _Lightest(partition.now, limit)
@@ -122,14 +122,14 @@ def lowest_value(partition: partition_writer.PartitionWriter, limit: int) -> lis
         # As many rows again as were looked at so far: then what is left out is known
         # better.
         end = min(begin + span - 1, last)
-        heavier = lightest.heavier()
+        heavier = lightest.bounds_of_rows_to_skip()
         found = execute(
             f"SELECT rid, {_PRIOR}, uses, {TIME} {live}"
             + f" AND NOT ({_PRIOR} >= ? AND {TIME} >= ?)" * len(heavier),
             (begin, end, *(value for pair in heavier for value in pair)),
         )
         while rows := found.fetchmany(_IN_A_SLICE):
-            lightest.look_at(rows)
+            lightest.weigh_rows(rows)
             slices.pause_if_due()
         begin, span = end + 1, 2 * span
     return lightest.rows()
@@ -149,7 +149,7 @@ class UserQuota(NamedTuple):
     nbytes: int | None
     eviction: Eviction
 
-    def exceeded_by(
+    def quota_exceeded_by(
         self, partition: partition_writer.PartitionWriter, waits: partition_writer.Waits
     ) -> tuple[int, int]:
         """Return by how many memories and bytes the quota is exceeded."""
@@ -159,7 +159,7 @@ class UserQuota(NamedTuple):
         return max(count, 0), max(size, 0)
 
 
-def evict(
+def evict_over_quota(
     partition: partition_writer.PartitionWriter,
     bounds: UserQuota | None,
     written: Sequence[RowWithVector],
@@ -171,11 +171,11 @@ def evict(
     # LimitExceededError: the quota is exceeded, and eviction cannot meet it.
     if bounds is None:
         return []
-    waits = partition_writer.waits_of(partition)
-    if not any(bounds.exceeded_by(partition, waits)):
+    waits = partition_writer.counts_of_buffered(partition)
+    if not any(bounds.quota_exceeded_by(partition, waits)):
         return []
-    _, over = clear_away(partition)
-    count, size = bounds.exceeded_by(partition, waits)
+    _, over = delete_expired_memories(partition)
+    count, size = bounds.quota_exceeded_by(partition, waits)
     if not (count or size):
         return over
     if bounds.eviction == "reject" and not partition.has_grown(*more):
@@ -186,7 +186,7 @@ def evict(
     doomed = _rows_to_evict(partition, bounds, new, count, size)
     gone = delete_rows(partition, doomed)
     write_tombstones(partition, [row.id for row in doomed], "evicted")
-    left = bounds.exceeded_by(partition, waits)
+    left = bounds.quota_exceeded_by(partition, waits)
     if waits.turns and (any(left) or not new.isdisjoint(gone)):
         # Buffered turns leave no room for the new memories.
         raise _quota_exceeded_error(bounds, count, size, waits)
@@ -226,16 +226,16 @@ def _rows_to_evict(
     while True:
         order = _order_of_eviction(partition, bounds.eviction, limit)
         old = [rid for rid in order if rid not in new]
-        going, left = _take_rows_to_delete(partition, old, count + more, size + larger)
+        going, left = _take_rows_to_evict(partition, old, count + more, size + larger)
         enough = len(going) >= count + more and left <= 0
         if enough or len(order) < limit:
             young = [rid for rid in order if rid in new]
             rest = (count - len(going), left - larger)
-            return going + _take_rows_to_delete(partition, young, *rest)[0]
+            return going + _take_rows_to_evict(partition, young, *rest)[0]
         limit *= 8
 
 
-def _take_rows_to_delete(
+def _take_rows_to_evict(
     partition: partition_writer.PartitionWriter,
     order: Sequence[int],
     count: int,
@@ -273,7 +273,7 @@ def _order_of_eviction(
             f"state = 'live' ORDER BY {TIME}, rid LIMIT ?"
         )
     else:
-        values = [*_own_row_numbers(partition), limit]
+        values = [*_counted_rids(partition), limit]
         query = f"SELECT rid {_LIVE} ORDER BY {_LAST_TOUCHED}, rid LIMIT ?"
     return [rid for (rid,) in partition.execute(query, values)]
 

@@ -14,13 +14,13 @@ from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
 from vecall.filters.rights import FULL, Rights
 from vecall.scalars import stored_float
 from vecall.store import transaction
-from vecall.store.names import hide, keys_of, part_of, tombstones
+from vecall.store.names import digest_keys, hide_name, part_of, read_tombstones
 from vecall.store.queries.partition_reads import OF_USER
 from vecall.store.rows import BufferedTurn, Change, Draft, DueSession
-from vecall.store.values import NO_VALUE, check_turn, stored_object
+from vecall.store.values import NO_VALUE, check_buffered_turn, parse_stored_object
 from vecall.store.writes import partition_writer
-from vecall.store.writes.history import ExistingRow, taken_ids
-from vecall.store.writes.quota import UserQuota, evict
+from vecall.store.writes.history import ExistingRow, ids_taken_by_hidden
+from vecall.store.writes.quota import UserQuota, evict_over_quota
 
 # Buffers the turns of observed sessions until they become memories.
 
@@ -57,15 +57,15 @@ class BufferTurns(partition_writer.UserJob):
         new = {id_: event for id_, event in self.turns.items() if id_ not in known}
         if not new:
             return partition.changed()
-        partition.reveal()
+        partition.reveal_user_names()
         removed: list[int] = []
         if self.bounds is not None:  # count the buffered turns before adding some
-            waits = partition_writer.waits_of(partition)
+            waits = partition_writer.counts_of_buffered(partition)
             if self.ends:
-                removed = evict(partition, self.bounds, [], waits)
-        for id_, *_ in tombstones(connection, partition.id, list(new)):
+                removed = evict_over_quota(partition, self.bounds, [], waits)
+        for id_, *_ in read_tombstones(connection, partition.id, list(new)):
             new[id_] = None
-        for id_ in taken_ids(partition, list(new), self.rights):
+        for id_ in ids_taken_by_hidden(partition, list(new), self.rights):
             new[id_] = None
         query = "SELECT coalesce(max(pos), 0) FROM told WHERE part = ? AND session = ?"
         (last,) = partition.execute(query, own).fetchone()
@@ -78,7 +78,7 @@ class BufferTurns(partition_writer.UserJob):
         )
         sizes = [len(event) for *_, event in rows if event]  # it is ASCII
         more = partition_writer.Waits(len(sizes), sum(sizes))
-        partition_writer.add_waits(partition, more)
+        partition_writer.add_buffered_counts(partition, more)
         delay = self.delay
         waiting = f"SELECT count(*) FROM told WHERE {_WAITS}"
         if self.count is not None and (
@@ -95,7 +95,7 @@ class BufferTurns(partition_writer.UserJob):
                 (*own, partition.expiry_now + delay),
             )
         if not self.ends:
-            removed = evict(partition, self.bounds, [], more)
+            removed = evict_over_quota(partition, self.bounds, [], more)
         return partition.changed(removed=removed, ids=list(new))
 
     @property
@@ -134,7 +134,7 @@ class PostponeSession(partition_writer.UserJob):
         own = (partition.id, self.session)
         query = "SELECT state FROM trig WHERE part = ? AND session = ?"
         row = partition.execute(query, own).fetchone()
-        tries = stored_object(row[0]).get("tries", 0) if row and row[0] else 0
+        tries = parse_stored_object(row[0]).get("tries", 0) if row and row[0] else 0
         tries = max(0, tries) if isinstance(tries, int) else 0
         pause = min(self.first * 2.0 ** min(tries, _MOST_DOUBLINGS), self.most)
         partition.execute(
@@ -156,14 +156,14 @@ def mark_turns_done(
     sizes = [nbytes for (nbytes,) in found]
     if len(sizes) < len(ids):
         raise ConflictError("another call has already consumed or deleted these turns")
-    transaction.execute_in(
+    transaction.execute_among(
         connection, f"UPDATE told SET event = NULL WHERE {among}", own, ids
     )
     _remove_unneeded_due_time(partition, session)
     query = "UPDATE trig SET state = NULL WHERE part = ? AND session = ?"
     partition.execute(query, own)
     change = partition_writer.Waits(-len(sizes), -sum(sizes))
-    partition_writer.add_waits(partition, change)
+    partition_writer.add_buffered_counts(partition, change)
     return change
 
 
@@ -188,10 +188,10 @@ def buffered_turns(
         f"AND part = {OF_USER} ORDER BY pos",
         (session, app, user),
     )
-    turns = [BufferedTurn(id_, stored_object(event)) for id_, event in found]
+    turns = [BufferedTurn(id_, parse_stored_object(event)) for id_, event in found]
     try:
         for turn in turns:
-            check_turn(turn.event, "")
+            check_buffered_turn(turn.event, "")
     except InvalidArgumentError:
         raise CorruptFileError(NO_VALUE) from None
     return turns
@@ -217,9 +217,9 @@ def seen_turn_ids_of_partition(
     known = {
         id_ for (id_,) in transaction.select_in(connection, query, [part, session], ids)
     }
-    for key in keys_of(connection, part):
-        hidden = {hide(key, id_): id_ for id_ in ids}
-        own = [part, hide(key, session)]
+    for key in digest_keys(connection, part):
+        hidden = {hide_name(key, id_): id_ for id_ in ids}
+        own = [part, hide_name(key, session)]
         found = transaction.select_in(connection, query, own, list(hidden))
         known.update(hidden[id_] for (id_,) in found)
     return known
@@ -235,7 +235,7 @@ def due_sessions(connection: transaction.Transaction, now: float) -> list[DueSes
     return [DueSession(*row) for row in found]
 
 
-def next_due(connection: transaction.Transaction) -> float | None:
+def next_due_session_time(connection: transaction.Transaction) -> float | None:
     """Return the earliest due time of a session, in seconds; None if none."""
     due: float | None = connection.execute("SELECT min(due_at) FROM trig").fetchone()[0]
     return due
@@ -248,7 +248,7 @@ _LAST_RUN = "consolidated_at"  # in meta
 
 def last_consolidation(connection: transaction.Transaction) -> float | None:
     """Return when a scheduled consolidation ran last, in seconds since 1970."""
-    found = transaction.fact(connection, _LAST_RUN)
+    found = transaction.read_fact(connection, _LAST_RUN)
     return None if found is None else stored_float(found)
 
 
@@ -280,7 +280,7 @@ class ClaimConsolidation:
 # Computes positions between existing ones.
 
 
-def between(low: float | None, high: float | None, count: int) -> list[float]:
+def positions_between(low: float | None, high: float | None, count: int) -> list[float]:
     """Return `count` ascending numbers between `low` and `high`, both exclusive."""
     # They are integers if these fit: right before `high`, right after `low`, or from 0.
     if high is None:
@@ -293,7 +293,7 @@ def between(low: float | None, high: float | None, count: int) -> list[float]:
     return [as_stored(low + step * (i + 1)) for i in range(count)]
 
 
-def spread(
+def spread_positions(
     old: Sequence[float],
     at: int,
     count: int,
@@ -373,7 +373,7 @@ class Positions:
             if new:
                 gap = 2 if session is None else 1
                 self._append_turns(new, gap)
-        elif _is_ascending([known[id_] for id_ in ids if id_ in known]):
+        elif _are_places_ascending([known[id_] for id_ in ids if id_ in known]):
             self._insert_before(_runs_without_position(ids, known), known)
         else:
             self._reorder_turns(ids)
@@ -387,17 +387,17 @@ class Positions:
         """Place each run of new turns right before the known turn that follows it."""
         for _, run, follower in runs:
             if follower is not None:
-                self._spread_around(known[follower], len(run))
+                self._spread_turns_around(known[follower], len(run))
         for _, run, follower in runs:
             if follower is None:
                 self._append_turns(run)
                 continue
             below, above = self._turns_around(known[follower], 1)
             low = self._current_position(below[-1]) if below else None
-            places = between(low, self._current_position(above[0]), len(run))
+            places = positions_between(low, self._current_position(above[0]), len(run))
             self.new |= dict(zip(run, places, strict=True))
 
-    def _spread_around(self, at: float, count: int) -> None:
+    def _spread_turns_around(self, at: float, count: int) -> None:
         """Spread turns out if `count` more right before `at` would be too close."""
         width = 1
         while True:
@@ -409,7 +409,7 @@ class Positions:
                 if not below or old[1] - old[0] >= _LEAST * (count + 1):
                     return
             else:
-                places = spread(old, len(below), count, first, last, _SPREAD)
+                places = spread_positions(old, len(below), count, first, last, _SPREAD)
                 if places is not None:
                     rows = zip((*below, *above), old, places, strict=True)
                     for (id_, _), was, place in rows:
@@ -446,7 +446,7 @@ class Positions:
         for leader, run, follower in _runs_without_position(merged, stay):
             low = None if leader is None else stored[leader]
             high = None if follower is None else stored[follower]
-            found = between(low, high, len(run))
+            found = positions_between(low, high, len(run))
             room = [value for value in (low, *found, high) if value is not None]
             if any(b - a < _LEAST for a, b in pairwise(room)):
                 places = {id_: i for i, id_ in enumerate(merged)}
@@ -464,10 +464,10 @@ def _only_appends(ids: Sequence[str], known: Mapping[str, float]) -> bool:
     first_new = next((i for i, id_ in enumerate(ids) if id_ not in known), len(ids))
     if any(id_ in known for id_ in ids[first_new:]):
         return False
-    return _is_ascending([known[id_] for id_ in ids[:first_new]])
+    return _are_places_ascending([known[id_] for id_ in ids[:first_new]])
 
 
-def _is_ascending(places: Sequence[float]) -> bool:
+def _are_places_ascending(places: Sequence[float]) -> bool:
     return all(a < b for a, b in pairwise(places))
 
 

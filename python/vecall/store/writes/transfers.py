@@ -18,7 +18,7 @@ from vecall.store.rows import Change, PartitionCopy, PartitionNames, Row, RowWit
 from vecall.store.writes import partition_writer
 from vecall.store.writes.delete import delete_memories, delete_partition
 from vecall.store.writes.items import import_items
-from vecall.store.writes.quota import UserQuota, evict
+from vecall.store.writes.quota import UserQuota, evict_over_quota
 from vecall.store.writes.sessions import seen_turn_ids_of_partition
 
 # A file's contents as plain values, for export and import.
@@ -56,7 +56,7 @@ def export_header(connection: transaction.Transaction, vectors: bool) -> dict[st
         model_fields = {
             "name": model.name,
             "dim": model.dim,
-            "fingerprint": None if print_ is None else _text(print_),
+            "fingerprint": None if print_ is None else _text_of_exported_bytes(print_),
         }
     return {"vecall": "export", "format": FORMAT, "model": model_fields}
 
@@ -113,7 +113,7 @@ def export_lines(
                 continue  # damaged and quarantined
             values = _memory_line(entry.row, state)
             if model is not None and entry.vec is not None and entry.model == model:
-                values["vec"] = _text(entry.vec)
+                values["vec"] = _text_of_exported_bytes(entry.vec)
             yield "mem", values
     for table, columns in EXPORTED_TABLES.items():
         query = f"SELECT {', '.join(columns)} FROM {table} WHERE part = ?"
@@ -132,13 +132,14 @@ def free_lines(
     for kind, values in lines:
         if kind == "mem" and values["state"] == "quarantined":
             held.add(values["id"])
-        elif kind == "told" and "quarantined" in stored_values.stored_object(
+        elif kind == "told" and "quarantined" in stored_values.parse_stored_object(
             values.get("event", "{}")
         ):
             continue
         elif kind != "hist" or not (
             values["id"] in held
-            or stored_values.stored_object(values["old"]).get("state") == "quarantined"
+            or stored_values.parse_stored_object(values["old"]).get("state")
+            == "quarantined"
         ):
             yield kind, values
 
@@ -157,7 +158,7 @@ def _memory_line(row: Row, state: str) -> dict[str, Any]:
     return {name: value for name, value in values if value is not None}
 
 
-def _text(data: bytes) -> str:
+def _text_of_exported_bytes(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
@@ -168,7 +169,7 @@ _WIDTH = len(Row._fields)
 _NAMES = "SELECT id, app, user, seq, live, bytes, created_at, item FROM part"
 
 
-def partitions_after(
+def users_after(
     connection: transaction.Transaction, after: int, limit: int
 ) -> list[PartitionNames]:
     """Return the users with a greater number, in order."""
@@ -176,7 +177,7 @@ def partitions_after(
     return [PartitionNames(*row) for row in connection.execute(query, (after, limit))]
 
 
-def read_partition(
+def read_rows_to_copy(
     connection: transaction.Transaction, names: PartitionNames, expiry_now: float
 ) -> PartitionCopy | None:
     """Return all rows of a user; None if the user was deleted."""
@@ -201,7 +202,7 @@ def read_partition(
             raise CorruptFileError(msg)
     dim, items = state_of(connection, names.part).dim, tables["item"]
     for at, (rid, *values) in enumerate(items):
-        stored_values.checked_item((high | rid, *values[:7]), values[-1])
+        stored_values.check_item_checksum((high | rid, *values[:7]), values[-1])
         vectors = stored_values.checked_vectors(high | rid, values[7], dim) or None
         items[at] = (rid, *values[:7], vectors, values[8])
     return PartitionCopy(current, tables, expiry_now)
@@ -248,16 +249,16 @@ class ImportLines(partition_writer.UserJob):
     def run(self, connection: transaction.Transaction) -> Change:
         """Do it inside a transaction."""
         self._written, self._removed, self._ids, self._known = [], [], [], None
-        transaction.require_active(connection, self.model)
+        transaction.require_active_model(connection, self.model)
         partition = partition_writer.PartitionWriter(
             connection, self.app, self.user, create=True
         )
-        partition.reveal()
+        partition.reveal_user_names()
         if not partition.seq:
             own = (self.created_at, partition.id)
             partition.execute("UPDATE part SET created_at = ? WHERE id = ?", own)
         if self.bounds is not None:
-            partition_writer.waits_of(
+            partition_writer.counts_of_buffered(
                 partition
             )  # what waits is counted before it grows
         sizes = []
@@ -291,8 +292,8 @@ class ImportLines(partition_writer.UserJob):
         items = [values for kind, values in self.lines if kind == "item"]
         self.items = import_items(partition, items)
         more = partition_writer.Waits(len(sizes), sum(sizes))
-        partition_writer.add_waits(partition, more)
-        self._removed += evict(partition, self.bounds, self._written, more)
+        partition_writer.add_buffered_counts(partition, more)
+        self._removed += evict_over_quota(partition, self.bounds, self._written, more)
         return partition.changed(self._written, self._removed, self._ids)
 
     def _write_memory(
@@ -302,12 +303,16 @@ class ImportLines(partition_writer.UserJob):
         id_, state = values["id"], values["state"]
         mine = (partition.id, id_)
         if self.restore:
-            forms = stored_names.forms_of(partition.connection, partition.id, [id_])
+            forms = stored_names.hidden_forms_of(
+                partition.connection, partition.id, [id_]
+            )
             query = "DELETE FROM tomb WHERE part = ? AND id IN"
-            transaction.execute_in(
+            transaction.execute_among(
                 partition.connection, query, [partition.id], list(forms)
             )
-        elif any(stored_names.tombstones(partition.connection, partition.id, [id_])):
+        elif any(
+            stored_names.read_tombstones(partition.connection, partition.id, [id_])
+        ):
             return
         old = execute(_KNOWN, mine).fetchone()
         if old is not None and old[1] >= values["updated_at"]:
@@ -322,7 +327,7 @@ class ImportLines(partition_writer.UserJob):
         fields: list[Any] = [values.get(name) for name in Row._fields[1:]]
         row = Row(rid, *fields)
         if old is not None and old[4]:
-            row = _as_used_here(partition.connection, row)
+            row = _with_uses_of_both(partition.connection, row)
         vec = None if self.model is None else values.get("vec")
         model = None if vec is None else self.model
         columns: dict[str, Any] = {
@@ -330,7 +335,7 @@ class ImportLines(partition_writer.UserJob):
             "state": state,
             "part": partition.id,
             "seq": partition.seq,
-            "hash": records.text_hash(row.text),
+            "hash": records.hash_of_text(row.text),
             "vec": vec,
             "model": model,
             "crc": records.checksum(row, vec),
@@ -351,14 +356,14 @@ class ImportLines(partition_writer.UserJob):
     def _write_tombstone(
         self, partition: partition_writer.PartitionWriter, values: Mapping[str, Any]
     ) -> None:
-        if stored_names.is_key(values["id"]):
+        if stored_names.is_digest_key(values["id"]):
             stored_names.add_key(
                 partition.connection, partition.id, values["id"], values["at"]
             )
             self._known = None
             return
         mine = (partition.id, values["id"])
-        id_ = self._id_of(partition, values["id"])
+        id_ = self._plain_id(partition, values["id"])
         old = partition.execute(_KNOWN, (partition.id, id_)).fetchone()
         if old is not None and old[1] > values["at"]:
             return
@@ -371,14 +376,16 @@ class ImportLines(partition_writer.UserJob):
             (*mine, values["at"], values.get("why")),
         )
 
-    def _id_of(self, partition: partition_writer.PartitionWriter, id_: str) -> str:
+    def _plain_id(self, partition: partition_writer.PartitionWriter, id_: str) -> str:
         """Return the id that a hidden id stands for, if this file has the memory."""
-        if not stored_names.is_hidden(id_):
+        if not stored_names.is_hidden_id(id_):
             return id_
         if self._known is None:
             query = "SELECT id FROM mem WHERE part = ?"
             ids = [known for (known,) in partition.execute(query, (partition.id,))]
-            self._known = stored_names.forms_of(partition.connection, partition.id, ids)
+            self._known = stored_names.hidden_forms_of(
+                partition.connection, partition.id, ids
+            )
         return self._known.get(id_, id_)
 
 
@@ -388,7 +395,7 @@ _KNOWN = (
 )
 
 
-def _as_used_here(connection: transaction.Transaction, row: Row) -> Row:
+def _with_uses_of_both(connection: transaction.Transaction, row: Row) -> Row:
     """An imported row, with the larger use count and later last use of both rows."""
     try:
         known = load_rows(connection, [row.rid], any_state=True)
@@ -481,7 +488,11 @@ class CopyPartition(partition_writer.UserJob):
             return (*values, seq, state, hash_, vec, model, crc)
         if table == "item":
             item = stored_values.ItemRow(rid, *row[1:8])
-            vecs = None if row[8] is None else stored_values.with_checksum(rid, row[8])
+            vecs = (
+                None
+                if row[8] is None
+                else stored_values.vectors_with_checksum(rid, row[8])
+            )
             return (*item[:8], vecs, stored_values.item_checksum(item))
         return (rid, *row[1:])
 
