@@ -239,7 +239,8 @@ using TermLists =
                       py::typing::List<std::uint64_t>, py::bool_,
                       py::typing::Optional<py::typing::List<py::typing::Tuple<
                           std::optional<std::int64_t>, std::optional<std::int64_t>>>>>;
-using TimeTables = py::typing::Callable<py::dict(std::optional<py::int_>)>;
+using TimeTables = py::typing::Callable<py::typing::Dict<py::str, py::object>(
+    std::optional<py::int_>)>;
 using LocalTime = py::typing::Callable<std::optional<py::int_>(py::float_, py::object)>;
 
 // When a query is asked.

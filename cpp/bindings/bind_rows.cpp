@@ -348,8 +348,9 @@ std::optional<py::int_> row_checksum(const RowArg& given, const py::object& vect
   return py::int_(crc);
 }
 
-py::list whole_rows(const ReadRowsArg& given, const TupleTypeArg& row_type,
-                    const TupleTypeArg& stored_type) {
+py::typing::List<py::object> whole_rows(const ReadRowsArg& given,
+                                        const TupleTypeArg& row_type,
+                                        const TupleTypeArg& stored_type) {
   RowCheck check;
   py::list found;
   for (const py::tuple& values : given.rows) {
@@ -405,14 +406,17 @@ std::int64_t micros_of(py::handle seconds) {
   return std::llrint(std::clamp(number, kEarliest, kLatest) * 1e6);
 }
 
+using MemoryText = py::typing::Tuple<py::str, py::typing::Optional<py::str>,
+                                     py::typing::Optional<py::float_>>;
+using NameNumbers = py::typing::Dict<py::str, py::int_>;
 using RowColumns =
-    py::typing::Tuple<py::typing::List<py::tuple>, Array<std::int64_t>,
+    py::typing::Tuple<py::typing::List<MemoryText>, Array<std::int64_t>,
                       Array<std::int64_t>, Array<std::int64_t>, Array<std::uint64_t>,
                       Array<double>, std::optional<Array<float>>,
                       std::optional<Array<std::uint8_t>>, Array<std::uint64_t>,
                       Array<std::uint64_t>>;
 
-RowColumns row_columns(const StoredRowsArg& given, const py::dict& names, Dim dim,
+RowColumns row_columns(const StoredRowsArg& given, const NameNumbers& names, Dim dim,
                        const py::object& model) {
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   constexpr std::uint64_t kUnknownSession = 1;  // of turns without a session

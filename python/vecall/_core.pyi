@@ -70,7 +70,7 @@ class TextAnalyzer:
         query: str,
         stems: collections.abc.Callable[[int, list[str]], list[int]],
         by_period: bool,
-        tables: collections.abc.Callable[[int | None], dict],
+        tables: collections.abc.Callable[[int | None], dict[str, typing.Any]],
         now: float,
         zone: typing.Any,
         local: collections.abc.Callable[[float, typing.Any], int | None],
@@ -1066,11 +1066,11 @@ def row_checksum(row: tuple[typing.Any, ...], vector: typing.Any) -> int | None:
 
 def row_columns(
     stored: list[tuple[tuple[typing.Any, ...], bytes | None, int | None]],
-    names: dict,
+    names: dict[str, int],
     dim: int,
     model: typing.Any,
 ) -> tuple[
-    list[tuple],
+    list[tuple[str, str | None, float | None]],
     numpy.typing.NDArray[numpy.int64],
     numpy.typing.NDArray[numpy.int64],
     numpy.typing.NDArray[numpy.int64],
@@ -1103,7 +1103,7 @@ def whole_rows(
     rows: list[tuple[typing.Any, ...]],
     row_type: type[typing.Any],
     stored_type: type[typing.Any],
-) -> list:
+) -> list[typing.Any]:
     """
     Makes rows of what was read, if they are surely whole.
 

@@ -127,7 +127,7 @@ class EmbeddingQueue:
         elsewhere: dict[str, Future[bytes | None]],
     ) -> tuple[list[str], Future[list[bytes | None]]] | None:
         """Start embedding the texts that are neither cached nor in flight."""
-        keys = [(app, user, store.text_hash(text)) for text in texts]
+        keys = [(app, user, store.hash_of_text(text)) for text in texts]
         mine: dict[int, Claim] = {}
         try:
             others = self._in_flight.claim(keys, mine)
