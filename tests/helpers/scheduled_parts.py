@@ -7,11 +7,13 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from vecall.concurrency.locks import KeyLocks
 from vecall.store import Change, WriteJob
 from vecall.store.file.filesystem import SnapshotFolder
+from vecall.store.names import find_part
 from vecall.store.sqlite import SqliteMaintenance, SqliteSnapshots, SqliteStorage
 
 from helpers.scheduler import Mode, Scheduler
@@ -350,6 +352,7 @@ class ScheduledStorage(SqliteStorage):
         if database.path is not None:
             files = folder(database.path)
             self.snapshots = SqliteSnapshots(database, files, submit)
+        self.newest = partial(database.peek, find_part)
         self.identity = database.uuid
         self.expiry_clock = database.expiry_clock
         self.in_memory = database.path is None

@@ -27,7 +27,7 @@ from vecall import (
     SessionSummary,
     SummaryError,
 )
-from vecall.store import memory_id
+from vecall.store import make_memory_id
 
 NAMED = {**ALICE, "session_id": "s"}
 ANSWER = json.dumps(
@@ -246,7 +246,7 @@ def test_a_turn_that_is_deleted_while_it_is_summed_up_is_in_no_summary(open_serv
 
     def meanwhile() -> None:
         llm.meanwhile = lambda: None
-        service.sync.delete_memory(**ALICE, memory_id=memory_id("s", "e1"))
+        service.sync.delete_memory(**ALICE, memory_id=make_memory_id("s", "e1"))
 
     llm.meanwhile = meanwhile
     service.sync.end_session(talk(1, 2))
