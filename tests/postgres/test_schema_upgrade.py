@@ -271,5 +271,5 @@ def test_a_command_waits_for_the_lock_of_migrations_with_a_bound(
     with psycopg.connect(schema.server.url()) as holder:
         holder.execute("SELECT pg_advisory_xact_lock(%s)", (0x7663616C,))
         with pytest.raises(BusyError):
-            in_time(getattr(module, command), url)
-    in_time(getattr(module, command), url)
+            in_time(getattr(module, f"{command}_schema"), url)
+    in_time(getattr(module, f"{command}_schema"), url)
