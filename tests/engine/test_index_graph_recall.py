@@ -54,6 +54,29 @@ def test_the_order_of_arrival_does_not_spoil_a_graph():
     assert recall_at_10(linked_index(vectors), vectors) >= 0.98
 
 
+def test_a_hundred_copies_that_arrive_together_cut_off_no_other_row():
+    rng = np.random.default_rng(4)
+    rows = rng.standard_normal((3000, 32)).astype(np.float32)
+    rows[:1500] = rows[rng.integers(10, size=1500)]
+    queries = rows[1500:1600] + np.float32(0.04) * rng.standard_normal((100, 32))
+    index = Index(32, "hnsw")
+    index.add(np.arange(3000), rows)
+    index.build()
+    wanted = best_of(unit(queries) @ unit(rows).T, 1)
+    assert recall_of(answers(index, queries, 1, 1000), wanted) == 1
+
+
+def test_queries_far_from_all_rows_find_the_nearest():
+    rng = np.random.default_rng(7)
+    rows, queries = (rng.standard_normal((count, 24)) for count in (6000, 200))
+    index = Index(24, "hnsw")
+    index.add(np.arange(6000), rows)
+    index.build()
+    for k in (1, 5):
+        wanted = best_of(unit(queries) @ unit(rows).T, k)
+        assert recall_of(answers(index, queries, k, 48), wanted) >= 0.98
+
+
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.4, 0.7])
 def test_many_copies_of_one_vector_hide_no_other(share):
     """'Ok' and 'thanks' are said a thousand times."""

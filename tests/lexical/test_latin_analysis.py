@@ -451,6 +451,13 @@ def test_queries_that_name_periods_have_those_of_the_python_analysis(zone):
     assert named > 10
 
 
+@pytest.mark.parametrize("now", [-62135596800.0, 253402300799.0])
+def test_a_period_beyond_the_years_of_a_calendar_is_none(now):
+    for query in ("what did I do yesterday", "swimming tomorrow", "3 weeks ago"):
+        expected = analyse_query_in_python(query, now, None, 256, True)
+        assert query_terms(query, now=now) == expected
+
+
 @pytest.mark.parametrize("size", [8_190, 8_191, 8_192, 8_193, 20_000])
 def test_long_queries_have_the_terms_of_the_python_analysis(size):
     rng = random.Random(size)

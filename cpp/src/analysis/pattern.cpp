@@ -438,8 +438,9 @@ void Pattern::find_first(std::size_t at, std::vector<bool>& seen) {
         return;
       case Op::kSet:
       case Op::kMany:
-        for (char16_t letter = 0; letter < first_.size(); ++letter) {
-          if (contains(sets_[step.index], letter)) first_[letter] = true;
+        for (std::size_t letter = 0; letter < first_.size(); ++letter) {
+          const auto as_letter = static_cast<char16_t>(letter);
+          if (contains(sets_[step.index], as_letter)) first_[letter] = true;
         }
         if (step.op == Op::kSet || step.other > 0) return;
         ++at;

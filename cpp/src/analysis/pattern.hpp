@@ -73,10 +73,6 @@ class Pattern {
   bool match(View text, std::size_t at, PatternMatch& match) const;
   [[nodiscard]] bool matches_all(View text) const;
 
-  [[nodiscard]] std::size_t nbytes() const {
-    return code_.capacity() * sizeof(Step) + sets_.capacity() * sizeof(Set);
-  }
-
  private:
   enum class Op : std::uint8_t {
     kLetter,

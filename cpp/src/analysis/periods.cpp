@@ -322,7 +322,7 @@ class Finder {
     for (const auto& [table, place] : opened) {
       const PeriodLanguage& language = *tables_->language(table);
       const Readers readers(language, table, text_, now_);
-      for (const auto& reader : language.readers[place]) {
+      for (const auto& reader : language.readers.at(place)) {
         for_each_match(reader.pattern, text_, 0, [&](const PatternMatch& match) {
           const auto only =
               common_->only_in.find(text_.substr(match.begin, match.end - match.begin));

@@ -239,19 +239,14 @@ bool GraphIndex::search(const DenseQuery& query, std::size_t ef, DenseScratch& s
 void GraphIndex::traverse(const DenseQuery& query, const SearchSize& size,
                           GraphSearch& search) const {
   const RowTable& rows = query.rows;
-  // Where rows do not pass, the k-th entry is no hit that says how near others must be.
-  const bool all_pass = query.selection.selects_all() && rows.all_have_vectors();
-  const std::size_t pool = all_pass ? pool_with_spare(size) : pool_size(size);
+  const std::size_t pool = pool_size(size);
   const std::size_t most_copies = std::clamp<std::size_t>(pool / 4, 1, query.k);
   constexpr float kNoLimit = std::numeric_limits<float>::infinity();
   search.enter(*graph_, rows, query.encoded);
   search.add_copies(*graph_, rows, query.encoded, most_copies, [&](Slot slot) {
     return !rows.is_pending(slot) && passes(query, slot);
   });
-  search.search(
-      *graph_, rows, query.encoded, 0, pool, kNoLimit,
-      {query.k, farther(size), all_pass ? size.breadth / 4 : GraphSearch::End::kAll,
-       estimate_error(query)});
+  search.search(*graph_, rows, query.encoded, 0, pool, kNoLimit, query.k);
 }
 
 std::size_t GraphIndex::offer_found(const DenseQuery& query, const GraphSearch& search,

@@ -45,7 +45,7 @@ void GraphLinker::choose(const Graph& graph, const RowTable& rows,
     near.clear();
     if (level <= reach) {
       if (level == 0) search.add_landmarks(graph, rows, query);
-      search.search(graph, rows, query, level, breadth.ef, breadth.copy, {});
+      search.search(graph, rows, query, level, breadth.ef, breadth.copy, 0);
       for (const Near& found : search.pool()) {
         if (batch.is_relinked(found.slot()) || !rows.has_vector(found.slot())) continue;
         near.emplace_back(found.estimate, found.slot());
@@ -77,16 +77,14 @@ void GraphLinker::add_of_batch(const RowTable& rows, const LinkBatch& batch, int
     found.emplace_back(nearness[row], row);
   }
   // Of equal rows the last ones: a chain of links then leads through all of them.
-  const std::size_t most = std::min(found.size(), breadth.ef);
-  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(most),
-                    found.end(), [](const Near& a, const Near& b) {
-                      return a.estimate != b.estimate ? a.estimate > b.estimate
-                                                      : a.slot() > b.slot();
-                    });
+  std::sort(found.begin(), found.end(), [](const Near& a, const Near& b) {
+    return a.estimate != b.estimate ? a.estimate > b.estimate : a.slot() > b.slot();
+  });
   std::size_t copies = 0;
   std::size_t equals = 0;
   const auto of_graph = static_cast<std::ptrdiff_t>(near.size());
-  for (std::size_t i = 0; i < most; ++i) {
+  const std::size_t most = near.size() + breadth.ef;
+  for (std::size_t i = 0; i < found.size() && near.size() < most; ++i) {
     equals = i > 0 && found[i].estimate == found[i - 1].estimate ? equals + 1 : 0;
     if (equals >= kMostEqual) continue;
     if (found[i].estimate >= breadth.copy && copies++ >= kMostCopies) continue;

@@ -15,8 +15,6 @@ constexpr std::size_t kMostCompared = 2048;  // at least the longest list
 // Rows whose neighbours' codes are on their way to the cache while those of another one
 // are compared. One turn is too short for all of them to arrive.
 constexpr std::size_t kInFlight = 2;
-// Of an estimate's margin, what may hide that a row leads to one of the best.
-constexpr float kUnsure = 0.5F;
 
 }  // namespace
 
@@ -28,8 +26,6 @@ void GraphSearch::begin(const RowTable& rows, std::size_t ef) {
   met_.clear();
   met_estimates_.clear();
   left_out_equals_ = false;
-  expanded_ = 0;
-  last_hit_ = std::numeric_limits<float>::infinity();
   limits_equals_ = ef < rows.slots();
   for (Entry& entry : pool_) {
     entry = {entry.estimate, entry.slot()};
@@ -70,26 +66,14 @@ void GraphSearch::compare(const RowTable& rows, const EncodedQuery& query,
                            estimates_.data());
 }
 
-bool GraphSearch::is_too_far(std::size_t place, const End& end) {
-  if (place < end.hits || expanded_ < end.least) return false;
-  const float last_hit = pool_[end.hits - 1].estimate;
-  if (last_hit != last_hit_) {
-    last_hit_ = last_hit;
-    near_ = last_hit - std::max(kUnsure * end.error.margin(last_hit),
-                                (end.farther - 1.0F) * (1.0F - last_hit));
-  }
-  return pool_[place].estimate < near_;
-}
-
 Slot GraphSearch::choose(const Graph& graph, const RowTable& rows, int level,
-                         const End& end, std::size_t& next) {
+                         std::size_t hits, std::size_t& next) {
   while (next < pool_.size() && pool_[next].expanded()) ++next;
-  if (next == pool_.size() || is_too_far(next, end)) return kNoSlot;
+  if (next == pool_.size()) return kNoSlot;
   pool_[next].expand();
-  ++expanded_;
   const Slot slot = pool_[next].slot();
   graph.prefetch_links(slot, level);
-  if (next++ < end.hits) prefetch_low(rows, slot);
+  if (next++ < hits) prefetch_low(rows, slot);
   return slot;
 }
 
@@ -115,7 +99,7 @@ std::size_t GraphSearch::take(const RowTable& rows, const EncodedQuery& query,
 
 void GraphSearch::search(const Graph& graph, const RowTable& rows,
                          const EncodedQuery& query, int level, std::size_t ef,
-                         float copy, const End& end) {
+                         float copy, std::size_t hits) {
   begin(rows, ef);
   copies_ = 0;
   for (const Entry& entry : pool_) {
@@ -130,7 +114,7 @@ void GraphSearch::search(const Graph& graph, const RowTable& rows,
   Slot chosen = kNoSlot;
   for (std::size_t turn = 0; idle < kInFlight; ++turn) {
     const Slot ready = chosen;
-    chosen = choose(graph, rows, level, end, next);
+    chosen = choose(graph, rows, level, hits, next);
     const std::size_t at = turn % kInFlight * kMostCompared;
     std::size_t& count = waiting[turn % kInFlight];
     idle = chosen == kNoSlot && ready == kNoSlot && count == 0 ? idle + 1 : 0;

@@ -42,23 +42,13 @@ class GraphSearch {
   void add_copies(const Graph& graph, const RowTable& rows, const EncodedQuery& query,
                   std::size_t most, Passes passes);
 
-  // What lets a search end before every entry of its pool was expanded: no entry that
-  // is left is near enough to lead to one of the best.
-  struct End {
-    static constexpr std::size_t kAll = static_cast<std::size_t>(-1);
-
-    std::size_t hits = 0;      // entries that are wanted, whose codes are fetched
-    float farther = 1;         // squared distance that is too far, of the last hit's
-    std::size_t least = kAll;  // entries that are expanded anyway
-    EstimateError error;       // rows that it may confuse with the last hit are not far
-  };
-
   // Searches `level` from what the pool holds, with a pool of `ef`. At most kMostCopies
   // rows that reach `copy` join the pool, and, unless there is room for every row, at
   // most kMostEqual of one estimate: a thousand copies of one row would fill it, and a
-  // row that is linked to nothing but its copies leads a search nowhere else.
+  // row that is linked to nothing but its copies leads a search nowhere else. The other
+  // planes of the first `hits` entries are fetched.
   void search(const Graph& graph, const RowTable& rows, const EncodedQuery& query,
-              int level, std::size_t ef, float copy, const End& end);
+              int level, std::size_t ef, float copy, std::size_t hits);
 
   struct Entry {
     float estimate;
@@ -96,9 +86,8 @@ class GraphSearch {
   // Expands the first entry from `next` on that was not: its slot, whose links are then
   // on the way to the cache, as are the codes by which one of the hits is scored; or
   // kNoSlot.
-  Slot choose(const Graph& graph, const RowTable& rows, int level, const End& end,
+  Slot choose(const Graph& graph, const RowTable& rows, int level, std::size_t hits,
               std::size_t& next);
-  [[nodiscard]] bool is_too_far(std::size_t place, const End& end);
 
   static constexpr Slot kExpanded = Slot{1} << 31;
   static constexpr std::size_t kMostCopies = 8;
@@ -153,10 +142,7 @@ class GraphSearch {
   std::vector<Entry> pool_;
   std::vector<Slot> met_;
   std::vector<float> met_estimates_;
-  std::size_t copies_ = 0;    // that joined the pool
-  std::size_t expanded_ = 0;  // entries
-  float last_hit_ = 0;        // the estimate for which near_ was computed
-  float near_ = 0;            // what lies below is too far
+  std::size_t copies_ = 0;  // that joined the pool
   bool left_out_equals_ = false;
   bool limits_equals_ = false;  // not where the pool has room for every row
   std::vector<std::uint64_t> visited_;

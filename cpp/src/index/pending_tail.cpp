@@ -13,6 +13,7 @@ void PendingTail::add(Slot slot, RowTable& rows) noexcept {
     pending_.push_back(slot);
     return;
   }
+  if (slot < lowest_ || slot > highest_) return;
   const std::span<const Slot> being_linked = slice();
   for (std::size_t i = 0; i < being_linked.size(); ++i) {
     if (being_linked[i] == slot) replaced_.set(i);
@@ -33,6 +34,10 @@ void PendingTail::begin_slice(std::size_t most) {
   reserve_more(pending_, count);
   slice_ = count;
   replaced_.reset();
+  if (count == 0) return;
+  const auto [low, high] = std::ranges::minmax(slice());
+  lowest_ = low;
+  highest_ = high;
 }
 
 // Takes the linked rows from the front once they are half of all: each row is moved

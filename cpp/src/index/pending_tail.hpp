@@ -58,9 +58,11 @@ class PendingTail {
  private:
   void forget_linked() noexcept;
 
-  std::vector<Slot> pending_;         // after those that were linked lately
-  std::size_t linked_ = 0;            // of pending_, from the front, linked already
-  std::size_t slice_ = 0;             // of the others, from the front, being linked now
+  std::vector<Slot> pending_;  // after those that were linked lately
+  std::size_t linked_ = 0;     // of pending_, from the front, linked already
+  std::size_t slice_ = 0;      // of the others, from the front, being linked now
+  Slot lowest_ = 0;            // of the slice when it began
+  Slot highest_ = 0;
   std::bitset<kMostSlice> replaced_;  // which of those got another row meanwhile
 };
 

@@ -57,24 +57,6 @@ inline std::size_t pool_size(const SearchSize& size) noexcept {
   return static_cast<std::size_t>(std::min(breadth, static_cast<double>(size.slots)));
 }
 
-// The same where a search ends at what is farther(): room for a query whose hits have
-// many rows near them.
-inline std::size_t pool_with_spare(const SearchSize& size) noexcept {
-  const std::size_t pool = pool_size(size);
-  return std::min(pool + pool / 4, size.slots);
-}
-
-// How many times the k-th neighbour's squared distance that of neighbour `breadth` is
-// where the rows within a distance grow with its power of 25.6, as those of embeddings
-// do. Square roots are the same on every machine, std::pow is not.
-inline float farther(const SearchSize& size) noexcept {
-  const auto root4 = [](double x) { return std::sqrt(std::sqrt(x)); };
-  const double share =
-      static_cast<double>(size.breadth) / static_cast<double>(size.hits);
-  const double root16 = root4(root4(share));
-  return static_cast<float>(root16 * root4(root16));
-}
-
 // A search of the graph, which meets a row that passes the more rarely the fewer pass.
 // REQUIRES: matches > 0 unless selects_all.
 inline double traversal_cost(const SearchSize& size) noexcept {

@@ -76,7 +76,7 @@ double recall_of(const Graph& graph, const RowTable& rows,
     std::sort(all.begin(), all.end());
     query.encode(rows.space(), unit);
     search.descend(graph, rows, query, 0);
-    search.search(graph, rows, query, 0, 100, 2.0F, {});
+    search.search(graph, rows, query, 0, 100, 2.0F, 0);
     for (std::size_t at = 0; at < 10; ++at) {
       found +=
           std::any_of(search.pool().begin(), search.pool().end(),
@@ -103,32 +103,6 @@ TEST_CASE("the first row is the entry, the second and the first link to each oth
   CHECK(links_of(graph, 0, 0) == std::vector<Slot>{1});
   CHECK(links_of(graph, 1, 0) == std::vector<Slot>{0});
   CHECK(graph.entry().level == std::max(graph.level_of(0), graph.level_of(1)));
-}
-
-TEST_CASE("a search ends where what is left is farther than its hits") {
-  VectorRows rows(kDim);
-  Graph graph(5);
-  GraphLinker linker;
-  for (Slot slot = 0; slot < 400; ++slot) {
-    rows.add(slot);
-    link(linker, graph, rows.table(), slot);
-  }
-  GraphSearch search;
-  EncodedQuery query;
-  const Vector unit = unit_vector(50'000, kDim);
-  query.encode(rows.table().space(), unit);
-  const auto met = [&](const GraphSearch::End& end) {
-    search.descend(graph, rows.table(), query, 0);
-    search.search(graph, rows.table(), query, 0, 100, 2.0F, end);
-    return search.met();
-  };
-  const auto all = met({});
-  CHECK(met({10, 1.0F, 0, {}}).size() < all.size());
-  // Not where so many entries are expanded anyway, where no distance is too far, or
-  // where all estimates may be as good as that of the last hit.
-  CHECK(met({10, 1.0F, 1'000, {}}) == all);
-  CHECK(met({10, 1'000.0F, 0, {}}) == all);
-  CHECK(met({10, 1.0F, 0, {1.0F, 0.0F, 4.0F, 4.0F}}) == all);
 }
 
 TEST_CASE("lists are sound and searches find, for short lists and long ones") {

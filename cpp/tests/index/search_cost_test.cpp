@@ -61,16 +61,6 @@ TEST_CASE("the pool grows with the strays among the hits, up to all slots") {
   CHECK(pool_size({10'000, 5'000, false, 0, 64, 10}) == 79);
   CHECK(pool_size({10'000, 1, false, 0, 64, 10}) == 10'000);
   CHECK(pool_size({20, 20, true, 0, 64, 10}) == 20);
-  CHECK(pool_with_spare({10'000, 10'000, true, 0, 64, 10}) == 80);
-  CHECK(pool_with_spare({70, 70, true, 0, 64, 10}) == 70);
-}
-
-TEST_CASE("a search ends farther behind its last hit the broader it is") {
-  CHECK(farther({10'000, 10'000, true, 0, 10, 10}) == 1.0F);
-  for (const std::size_t breadth : {16U, 64U, 500U}) {
-    const double expected = std::pow(static_cast<double>(breadth) / 10.0, 5.0 / 64.0);
-    CHECK(farther({10'000, 10'000, true, 0, breadth, 10}) == doctest::Approx(expected));
-  }
 }
 
 }  // namespace vecall::testing

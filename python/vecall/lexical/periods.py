@@ -286,11 +286,13 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def local_micros(now: float, zone: tzinfo | None) -> int | None:
     """Return the time by a user's clock, in microseconds; None if it has no such."""
+    # The core does not check whether a period leaves the years that Python knows.
     try:
         local = datetime.fromtimestamp(now, zone or timezone.utc).replace(tzinfo=None)
     except (ValueError, OverflowError, OSError):
         return None
-    return None if local.fold else (local - _LOCAL_EPOCH) // _MICROSECOND
+    is_far = not 100 < local.year < 9_900
+    return None if local.fold or is_far else (local - _LOCAL_EPOCH) // _MICROSECOND
 
 
 def period_in_zone(lo: int | None, hi: int | None, zone: tzinfo | None) -> Period:
