@@ -4,7 +4,6 @@
 // alone, without a graph. Pure functions, safe from any thread.
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 
 #include "vecall/options.hpp"

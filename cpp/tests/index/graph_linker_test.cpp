@@ -215,7 +215,7 @@ TEST_CASE("a batch of one topic is linked by itself, and no search leaves it out
     query.from_row(rows.space(), rows.table().high(slot), rows.table().factor(slot));
     search.descend(graph, rows.table(), query, 0);
     search.add_landmarks(graph, rows.table(), query);
-    search.search(graph, rows.table(), query, 0, 60, 2.0F);
+    search.search(graph, rows.table(), query, 0, 60, 2.0F, 0);
     CHECK(std::any_of(search.pool().begin(), search.pool().end(),
                       [&](const auto& entry) { return entry.slot() == slot; }));
   }

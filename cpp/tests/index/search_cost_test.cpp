@@ -4,8 +4,6 @@
 
 #include <doctest.h>
 
-#include <cmath>
-
 namespace vecall::testing {
 
 TEST_CASE("costs are the rows of a scan that take as long") {
