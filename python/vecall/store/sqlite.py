@@ -302,6 +302,9 @@ class Writer:
         for pending in group:
             pending.outcome = None
         with self._database.write_transaction() as connection:
+            if len(group) == 1:  # no savepoint, which would copy changed pages
+                group[0].outcome = group[0].job.run(connection)
+                return
             for pending in group:
                 pending.outcome = run_job_in_savepoint(connection, pending.job)
 

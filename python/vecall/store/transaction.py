@@ -217,7 +217,8 @@ def insert_many(
         batch = rows[start : start + limit]
         values = list(chain.from_iterable(batch))
         connection.execute(
-            f"INSERT INTO {into} VALUES {', '.join([placeholders] * len(batch))} "
+            f"INSERT OR FAIL INTO {into} "
+            f"VALUES {', '.join([placeholders] * len(batch))} "
             f"{conflict}",
             values,
         )

@@ -340,12 +340,15 @@ class ImportLines(partition_writer.UserJob):
             "model": model,
             "crc": records.checksum(row, vec),
         }
-        execute(
+        statement = (
             f"INSERT INTO mem ({', '.join(columns)}) "
-            f"VALUES ({', '.join('?' * len(columns))}) ON CONFLICT (rid) DO UPDATE SET "
-            + ", ".join(f"{name} = excluded.{name}" for name in columns),
-            list(columns.values()),
+            f"VALUES ({', '.join('?' * len(columns))})"
         )
+        if old is not None:  # without: an upsert takes twice as long
+            statement += " ON CONFLICT (rid) DO UPDATE SET " + ", ".join(
+                f"{name} = excluded.{name}" for name in columns
+            )
+        execute(statement, list(columns.values()))
         execute("DELETE FROM replaced WHERE part = ? AND id = ?", mine)
         self._ids.append(id_)
         if state == "live":
