@@ -7,12 +7,13 @@ import struct
 import subprocess
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 from helpers.memories import ALICE, texts
 from helpers.processes import HOLDER, child, said, tell
-from vecall import StorageFullError
+from vecall import Put, StorageFullError
 from vecall.store import Change
 from vecall.store.file.database import Database
 
@@ -70,6 +71,30 @@ def test_each_write_is_synced_unless_it_may_be_lost(tmp_path, durability, level)
         database.exclusive() as connection,
     ):
         assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
+
+
+def bytes_written() -> int:
+    """What this process has written since it began, to any file."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    counters = dict(line.split(": ") for line in lines)
+    return int(counters["wchar"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc what was written")
+def test_a_write_alone_copies_nothing_to_a_temporary_file(open_service, tmp_path):
+    """What is written of a hundred memories, or of items, is what the log has."""
+    path = tmp_path / "m.db"
+    alice = open_service(path).sync.user(**ALICE)
+    log = path.with_name("m.db-wal")
+    told = [f"zebra {number} {number * number}" for number in range(400)]
+    calls = [partial(alice.add, told[at : at + 100]) for at in range(0, 400, 100)]
+    puts = [Put(("n",), f"key {number}", {"number": number}) for number in range(200)]
+    calls.append(partial(alice.items.write, puts))
+    for call in calls:
+        size, before = log.stat().st_size, bytes_written()
+        call()
+        grown, written = log.stat().st_size - size, bytes_written() - before
+        assert 0 < grown == written
 
 
 def test_a_deletion_is_written_where_the_write_beside_it_has_no_room(

@@ -207,7 +207,8 @@ def insert_many(
     connection: Any, into: str, rows: Sequence[tuple[Any, ...]], conflict: str = ""
 ) -> None:
     """Insert rows in order, into a table and columns as "chg (part, seq)"."""
-    # A kind of transaction may register its own implementation.
+    # A kind of transaction may register its own implementation. FAIL: a job ends with
+    # its first error, so SQLite need not copy pages to take a statement back alone.
     if not rows:
         return
     width = len(rows[0])

@@ -30,14 +30,14 @@ def _session(row: str) -> str:
 
 
 _INTO_SESSION = f"""
-INSERT OR FAIL INTO fig(part,name,n,live,bytes,lo,lo_x,hi,hi_x)
+INSERT INTO fig(part,name,n,live,bytes,lo,lo_x,hi,hi_x)
 SELECT new.part,new.session,1,new.state='live',{_NEW_SIZE},
 {_NEW_TIME},9e99,{_NEW_TIME},-9e99 WHERE new.session NOTNULL
 ON CONFLICT(part,name)DO UPDATE SET n=n+1,live=live+excluded.live,
 bytes=bytes+excluded.bytes,lo=min(lo,excluded.lo),hi=max(hi,excluded.hi);
 """
 _OUT_OF_SESSION = f"""
-UPDATE OR FAIL fig SET n=n-1,live=live-(old.state='live'),bytes=bytes-{_OLD_SIZE},
+UPDATE fig SET n=n-1,live=live-(old.state='live'),bytes=bytes-{_OLD_SIZE},
 lo_x=min(lo_x,{_OLD_TIME}),hi_x=max(hi_x,{_OLD_TIME})
 WHERE {_session("old")};
 """
@@ -61,14 +61,14 @@ def _counted_app_name(row: str) -> str:
 
 
 _INTO_APP = f"""
-INSERT OR FAIL INTO fig(part,name,parts,users,hi,hi_x,{",".join(_SUMS)})
+INSERT INTO fig(part,name,parts,users,hi,hi_x,{",".join(_SUMS)})
 VALUES(0,{_counted_app_name("new")},1,new.n>0,new.hi,new.hi_x,
 {",".join(f"new.{name}" for name in _SUMS)})
 ON CONFLICT(part,name)DO UPDATE SET parts=parts+1,users=users+excluded.users,
 hi=max(hi,excluded.hi),hi_x=max(hi_x,excluded.hi_x),{_count_of_app("excluded", "+")};
 """
 _OUT_OF_APP = f"""
-UPDATE OR FAIL fig SET parts=parts-1,users=users-(old.n>0),hi_x=max(hi_x,old.hi),
+UPDATE fig SET parts=parts-1,users=users-(old.n>0),hi_x=max(hi_x,old.hi),
 {_count_of_app("old", "-")} WHERE part=0 AND name={_counted_app_name("old")};
 DELETE FROM fig WHERE part=0 AND name={_counted_app_name("old")} AND parts=0;
 """
@@ -88,7 +88,7 @@ _LABELS = ("state", "text", "ts", "created_at", "updated_at")
 _TRIGGERS = {
     f"mem_out AFTER DELETE ON main.mem WHEN {_WAS_COUNTED}": f"""
 {_OUT_OF_SESSION}
-UPDATE OR FAIL part SET n=n-1,live=live-(old.state='live'),bytes=bytes-{_OLD_SIZE},
+UPDATE part SET n=n-1,live=live-(old.state='live'),bytes=bytes-{_OLD_SIZE},
 aged=aged-(old.state='archived'),
 held=held-(old.state='quarantined'),bare=bare-(old.vec ISNULL),
 ses=ses-{_session_has_rows("old", 0)},
@@ -101,21 +101,21 @@ hi_x=CASE n WHEN 1 THEN -9e99 ELSE max(hi_x,old.updated_at)END WHERE id=old.part
     f"WHEN old.session IS NOT new.session AND {_WAS_COUNTED}": f"""
 {_OUT_OF_SESSION}
 {_INTO_SESSION}
-UPDATE OR FAIL part SET ses=ses+{_session_has_rows("new", 1)}-{_session_has_rows("old", 0)}
+UPDATE part SET ses=ses+{_session_has_rows("new", 1)}-{_session_has_rows("old", 0)}
 WHERE id=new.part;
 {_END_SESSION}
 """,
     "mem_as AFTER UPDATE OF state,text,ts,created_at,updated_at,vec ON main.mem "
     f"WHEN({_counted_row('old', _LABELS)} IS NOT {_counted_row('new', _LABELS)} "
     f"OR (old.vec ISNULL)<>(new.vec ISNULL))AND {_WAS_COUNTED}": f"""
-UPDATE OR FAIL fig SET live=live+(new.state='live')-(old.state='live'),
+UPDATE fig SET live=live+(new.state='live')-(old.state='live'),
 bytes=bytes+{_NEW_SIZE}-{_OLD_SIZE},
 lo=min(lo,{_NEW_TIME}),hi=max(hi,{_NEW_TIME}),
 lo_x=CASE WHEN {_OLD_TIME}={_NEW_TIME} THEN lo_x ELSE min(lo_x,{_OLD_TIME})END,
 hi_x=CASE WHEN {_OLD_TIME}={_NEW_TIME} THEN hi_x ELSE max(hi_x,{_OLD_TIME})END
 WHERE {_session("new")} AND old.session IS new.session AND
 (old.state,old.text,{_OLD_TIME})IS NOT(new.state,new.text,{_NEW_TIME});
-UPDATE OR FAIL part SET live=live+(new.state='live')-(old.state='live'),
+UPDATE part SET live=live+(new.state='live')-(old.state='live'),
 bytes=bytes+{_NEW_SIZE}-{_OLD_SIZE},
 aged=aged+(new.state='archived')-(old.state='archived'),
 held=held+(new.state='quarantined')-(old.state='quarantined'),
@@ -126,20 +126,20 @@ hi_x=CASE WHEN old.updated_at=new.updated_at THEN hi_x ELSE max(hi_x,old.updated
 WHERE id=new.part;
 """,
     "item_in AFTER INSERT ON main.item WHEN new.part>0 AND new.ns<>char(31)": """
-UPDATE OR FAIL part SET docs=docs+1 WHERE id=new.part;
+UPDATE part SET docs=docs+1 WHERE id=new.part;
 """,
     "item_out AFTER DELETE ON main.item WHEN old.part>0 AND old.ns<>char(31)": """
-UPDATE OR FAIL part SET docs=docs-1 WHERE id=old.part;
+UPDATE part SET docs=docs-1 WHERE id=old.part;
 """,
     "item_of AFTER UPDATE OF part ON main.item "
     "WHEN (old.part>0)<>(new.part>0) AND new.ns<>char(31)": """
-UPDATE OR FAIL part SET docs=docs+(new.part>0)-(old.part>0) WHERE id=abs(new.part);
+UPDATE part SET docs=docs+(new.part>0)-(old.part>0) WHERE id=abs(new.part);
 """,
     f"tomb_in AFTER INSERT ON main.tomb WHEN NOT {_is_counter_key('new')}": """
-UPDATE OR FAIL part SET gone=gone+1 WHERE id=new.part;
+UPDATE part SET gone=gone+1 WHERE id=new.part;
 """,
     f"tomb_out AFTER DELETE ON main.tomb WHEN NOT {_is_counter_key('old')}": """
-UPDATE OR FAIL part SET gone=gone-1 WHERE id=old.part;
+UPDATE part SET gone=gone-1 WHERE id=old.part;
 """,
     "part_in AFTER INSERT ON main.part": _INTO_APP,
     "part_out AFTER DELETE ON main.part": _OUT_OF_APP,
@@ -148,7 +148,7 @@ UPDATE OR FAIL part SET gone=gone-1 WHERE id=old.part;
     ),
     f"part_as AFTER UPDATE OF {','.join(_WATCHED)} ON main.part WHEN old.app=new.app "
     f"AND {_counted_row('old', _WATCHED)} IS NOT {_counted_row('new', _WATCHED)}": f"""
-UPDATE OR FAIL fig SET users=users+(new.n>0)-(old.n>0),
+UPDATE fig SET users=users+(new.n>0)-(old.n>0),
 {",".join(f"{name}={name}+new.{name}-old.{name}" for name in _SUMS)},
 hi=max(hi,new.hi),hi_x=max(hi_x,new.hi_x,CASE WHEN new.hi<old.hi THEN old.hi
 ELSE -9e99 END) WHERE part=0 AND name={_counted_app_name("new")};
