@@ -340,14 +340,11 @@ class ImportLines(partition_writer.UserJob):
             "model": model,
             "crc": records.checksum(row, vec),
         }
-        statement = (
-            f"INSERT INTO mem ({', '.join(columns)}) "
-            f"VALUES ({', '.join('?' * len(columns))})"
-        )
+        marks = ", ".join("?" * len(columns))
+        statement = f"INSERT INTO mem ({', '.join(columns)}) VALUES ({marks})"
         if old is not None:  # without: an upsert takes twice as long
-            statement += " ON CONFLICT (rid) DO UPDATE SET " + ", ".join(
-                f"{name} = excluded.{name}" for name in columns
-            )
+            pairs = ", ".join(f"{name} = excluded.{name}" for name in columns)
+            statement += f" ON CONFLICT (rid) DO UPDATE SET {pairs}"
         execute(statement, list(columns.values()))
         execute("DELETE FROM replaced WHERE part = ? AND id = ?", mine)
         self._ids.append(id_)
