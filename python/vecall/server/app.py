@@ -265,9 +265,8 @@ class _Exchange:
             "status": status,
             "duration_ms": round(spent, 1),
         }
-        line = "%s %s %s %d %.1f ms"
-        more = {"request": told}
-        _log.info(line, self._id, method, path, status, spent, extra=more)
+        shown = self._id, method, path, status, spent
+        _log.info("%s %s %s %d %.1f ms", *shown, extra={"request": told})
 
 
 def _begin_work(
