@@ -227,6 +227,11 @@ def utc_seconds(value: object, name: str) -> float:
     return to_seconds(value, name)  # type: ignore[arg-type]
 
 
+def end_of_day_utc(day: object, name: str) -> float:
+    """Return the end of a day in UTC, at most the last time that can be stored."""
+    return min(utc_seconds(day, name) + DAY_S, _LATEST)
+
+
 def _parsed_datetime(
     text: str, name: str, form: str = "date and time with an offset"
 ) -> datetime:

@@ -210,15 +210,18 @@ def test_each_array_of_a_file_is_a_chat_of_its_own(memory, tmp_path):
 
 
 def test_a_memory_of_mem0_is_there_on_its_last_day(memory, tmp_path):
-    """As in `vecall.mem0`; a time is that moment."""
+    """As in `vecall.mem0`; a time is that moment. What has no text has no end."""
     ends = {"a": "2999-05-01", "b": "2999-05-01T10:00:00Z", "c": None}
+    ends |= {"d": "9999-12-31", "e": "1999999999", "none": "not a day"}
     entries = [
         {"id": id_, "memory": KEEP, "expiration_date": end} for id_, end in ends.items()
     ]
+    entries[-1]["memory"] = None
     (tmp_path / "mem0.json").write_text(json.dumps({"results": entries}))
     import_file(memory, tmp_path / "mem0.json", **OWNER)
     found = memory.sync.list_memories(**OWNER)
     until = [utc(2999, 5, 2), utc(2999, 5, 1, 10), None]
+    until += [utc(9999, 12, 31, 23, 59, 59), utc(2033, 5, 18, 3, 33, 19)]
     assert [each.valid_until for each in found] == until
 
 

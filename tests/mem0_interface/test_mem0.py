@@ -241,6 +241,9 @@ def test_a_memory_expires_after_its_day(memory):
     today = datetime.now(timezone.utc).date()
     past = memory.add("zebra past", **ALICE, expiration_date=date(2020, 1, 1))
     memory.add("zebra soon", **ALICE, expiration_date=today + timedelta(days=2))
+    memory.add("okapi for ever", **ALICE, expiration_date="9999-12-31")
+    assert texts(memory.search("okapi", filters=ALICE)) == ["okapi for ever"]
+    memory.delete(memory.search("okapi", filters=ALICE)["results"][0]["id"])
     assert texts(memory.search("zebra", filters=ALICE)) == ["zebra soon"]
     assert texts(memory.get_all(filters=ALICE)) == ["zebra soon"]
     assert memory.get(past["results"][0]["id"]) is None

@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from vecall.clock import DAY_S
+from vecall.clock import end_of_day_utc
 from vecall.coding_agents.transcript import LineTurns, turns_of_transcript_line
 from vecall.importing.sources import (
     MOST_CHARACTERS,
@@ -386,8 +386,8 @@ def read_mem0(source: Source) -> Iterator[Record]:
             metadata = own if isinstance(own, dict) else {}
             metadata |= drop_missing_fields(**{name: entry.get(name) for name in more})
             until = entry.get("expiration_date")
-            if isinstance(until, str) and len(until) == 10:  # the last day, no time
-                until = (imported_time(until, place, "expiration_date") or 0.0) + DAY_S
+            if text.strip() and isinstance(until, str) and until[4::6] == "-":  # a day
+                until = imported_time(until, place, "expiration_date", end_of_day_utc)
             yield from _memory(
                 source,
                 place,

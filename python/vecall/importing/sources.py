@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
@@ -169,12 +169,17 @@ def mapping_of(value: object, place: str) -> dict[str, Any]:
     return value
 
 
-def imported_time(value: object, place: str, name: str = "timestamp") -> float | None:
+def imported_time(
+    value: object,
+    place: str,
+    name: str = "timestamp",
+    read: Callable[[object, str], float] = utc_seconds,
+) -> float | None:
     """Return a time since 1970, in UTC by default; the error has the place."""
     if value is None or value == "":
         return None
     try:
-        return utc_seconds(value, name)
+        return read(value, name)
     except InvalidArgumentError as error:
         raise type(error)(f"{place}: {error}") from None
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from vecall.clock import end_of_day_utc
 from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
 from vecall.embedders.resolve import AUTO, EmbedderLike
@@ -255,7 +256,8 @@ class AsyncMemory(ClosesOnExit):
         expires = None
         if set_expiry:
             expires = entries.checked_expiration_date(expiration_date)
-            changed["valid_until"] = entries.end_of_day_utc(expires)
+            end = None if expires is None else end_of_day_utc(expires, entries.EXPIRES)
+            changed["valid_until"] = end
         for attempt in range(1, _ATTEMPTS + 1):
             entry = await self._find_memory(owner, own)
             if entry is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from vecall.clock import DAY_S, to_iso, to_seconds, utc_seconds
+from vecall.clock import end_of_day_utc, to_iso, to_seconds, utc_seconds
 from vecall.content import text_parts
 from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
 from vecall.ingest.parts import speaker_of_event
@@ -180,7 +180,7 @@ def entry_of(
         author=message.actor or message.role,
         session_id=scope.run_id,
         timestamp=None if timestamp is None else utc_seconds(timestamp, "timestamp"),
-        valid_until=end_of_day_utc(expires),
+        valid_until=None if expires is None else end_of_day_utc(expires, EXPIRES),
         custom_metadata={**prefix_metadata(metadata), **given},
     )
 
@@ -206,13 +206,6 @@ def checked_expiration_date(given: object) -> str | None:
         if isinstance(given, str):
             return date.fromisoformat(given).isoformat()
     raise InvalidArgumentError("expiration_date: expected a date as YYYY-MM-DD")
-
-
-def end_of_day_utc(day: str | None) -> float | None:
-    """Return the end of a day in UTC, in seconds since 1970."""
-    if day is None:
-        return None
-    return utc_seconds(day, EXPIRES) + DAY_S
 
 
 def changed_metadata(

@@ -201,7 +201,7 @@ class Searches(Runtime):
             app = check_name(arguments.app_name, "app_name", self.limits)
             user = check_name(arguments.user_id, "user_id", self.limits)
             key = partition_key(self.scopes, "user", app, user, write=False)
-            if len(self.checked_keys) == _MOST_KEYS:
+            if len(self.checked_keys) >= _MOST_KEYS:
                 self.checked_keys.clear()
             self.checked_keys[key] = key
         check_query(arguments.query)
