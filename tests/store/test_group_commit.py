@@ -123,6 +123,29 @@ def test_a_deletion_is_written_where_the_write_beside_it_has_no_room(
     assert (one, type(full), two) == (True, StorageFullError, True)
 
 
+def test_a_write_without_room_fails_and_not_those_beside_it(open_service, tmp_path):
+    path = tmp_path / "m.db"
+    service = open_service(path)
+    service.sync.add_memory(**ALICE, memories=["zebra 1"])
+    writer = service._memory.storage._database._writer.connection
+
+    async def work() -> list[object]:
+        with child(HOLDER, path) as holder:
+            assert said(holder) == "held"
+            (pages,) = writer.execute("PRAGMA page_count").fetchone()
+            writer.execute(f"PRAGMA max_page_count = {pages + 4}")
+            added = (["zebra 2"], ["zebra 3" * 5_000], ["zebra 4"])
+            calls = [service.add_memory(**ALICE, memories=each) for each in added]
+            tasks = [asyncio.ensure_future(each) for each in calls]
+            await asyncio.sleep(0)  # as above
+            tell(holder, "go")
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+    one, full, two = asyncio.run(work())
+    assert [len(one), type(full), len(two)] == [1, StorageFullError, 1]
+    assert sorted(texts(service, "zebra")) == ["zebra 1", "zebra 2", "zebra 4"]
+
+
 class Unmeasured:
     """A write that cannot tell its size."""
 

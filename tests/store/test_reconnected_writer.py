@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 
 import pytest
-from vecall import StorageError
+from vecall import MemoryService, StorageError
 from vecall.store.file import counters, schema
 from vecall.store.file.connections import connect_to_file
 from vecall.store.file.database import Database
@@ -54,6 +54,16 @@ def test_another_connection_with_the_same_settings_writes(
     assert settings(database) == before
     assert database._writer.connection is not first
     database.close()
+
+
+def test_a_database_in_memory_outlives_an_error_of_the_disk():
+    """Of a temporary file, for example; another connection would be empty."""
+    with MemoryService(embedder=None) as service:
+        bob = service.sync.user("app", "bob")
+        bob.add(["zebra"])
+        after_an_error_of_the_disk(service._memory.storage._database)
+        bob.add(["okapi"])
+        assert bob.count() == 2
 
 
 def test_an_error_that_is_not_of_the_disk_leaves_the_connection(tmp_path):

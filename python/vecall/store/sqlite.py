@@ -248,8 +248,13 @@ class Writer:
             try:
                 self._commit(group)
             except StorageFullError as error:
-                # Jobs that only delete are retried, with the reserved space released.
-                self._fail_group([pending for pending in group if pending.size], error)
+                # One of several may lack the room, so each has a transaction. Jobs that
+                # only delete are retried, with the reserved space released.
+                growing = [pending for pending in group if pending.size]
+                if group == growing[:1]:
+                    raise
+                for pending in growing:
+                    self._write([pending])
                 group = [pending for pending in group if not pending.size]
                 if group:
                     self._commit_on_full_disk(group, error)

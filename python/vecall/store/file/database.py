@@ -374,11 +374,12 @@ class Database:
 
     def _reconnect(self, channel: LockedConnection) -> None:
         self._require_open()
-        with suppress(sqlite3.Error):
-            channel.close()
-        channel.connection = self._connect()
-        if channel is self._writer:
-            self._set_up_writer()
+        if self.path is not None:  # in memory, the connection is the database
+            with suppress(sqlite3.Error):
+                channel.close()
+            channel.connection = self._connect()
+            if channel is self._writer:
+                self._set_up_writer()
         channel.broken = False
 
     def _truncate_long_wal(self, connection: sqlite3.Connection) -> None:
