@@ -99,16 +99,16 @@ def test_an_answer_that_was_asked_for_before_a_write_does_not_hide_it(
     service = open_service(schema.url, max_staleness=LIMIT)
     service.sync.add_memory(**ME, memories=["okapi 1"])
     time(LIMIT + 1)
-    ask = VersionStatement.versions
+    ask = VersionStatement.read_versions
 
     def overtaken(own, *names):
         rows = ask(own, *names)
-        monkeypatch.setattr(VersionStatement, "versions", ask)
+        monkeypatch.setattr(VersionStatement, "read_versions", ask)
         time(0.01)
         service.sync.add_memory(**ME, memories=["okapi 2"])
         return rows
 
-    monkeypatch.setattr(VersionStatement, "versions", overtaken)
+    monkeypatch.setattr(VersionStatement, "read_versions", overtaken)
     found(service)
     assert found(service) == {"okapi 1", "okapi 2"}
     version = service._memory.storage._checker.ask(*ME.values()).result()

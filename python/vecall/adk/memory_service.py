@@ -20,11 +20,11 @@ from google.adk.sessions.session import Session
 
 from vecall.adk.events import (
     SessionContent,
+    adk_text,
+    json_safe_metadata,
     read_adk_events,
     read_adk_memories,
-    to_adk_metadata,
     to_adk_response,
-    to_text,
 )
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, get_field, get_list
@@ -279,7 +279,7 @@ class VecallMemoryService(BaseMemoryService):
             user_id=user_id,
             events=content.events,
             session_id=session_id,
-            custom_metadata=to_adk_metadata(custom_metadata),
+            custom_metadata=json_safe_metadata(custom_metadata),
         )
         scope = {"app_name": app_name, "user_id": user_id, "id": session_id}
         await self._delete_rewound_turns(scope, content.taken_back)
@@ -390,7 +390,7 @@ class VecallMemoryService(BaseMemoryService):
             app_name=app_name,
             user_id=user_id,
             memories=read_adk_memories(memories),
-            custom_metadata=to_adk_metadata(custom_metadata),
+            custom_metadata=json_safe_metadata(custom_metadata),
         )
 
     async def search_memory(
@@ -417,7 +417,7 @@ class VecallMemoryService(BaseMemoryService):
             self.memory,
             app_name=app_name,
             user_id=user_id,
-            query=to_text(query),
+            query=adk_text(query),
             filter=self.filter,
         )
         return to_adk_response(found, scores=self._scores)

@@ -90,7 +90,7 @@ class _VectorCache:
             self.hits += hits
             self.misses += misses
 
-    def clear(self) -> None:
+    def clear_vectors(self) -> None:
         """Delete all vectors from the cache."""
         with self._lock:
             self._vectors.clear()
@@ -119,7 +119,7 @@ class CachedEmbedder(base.WrappedEmbedder):
     The users of a service share the cache. A cached text is answered faster, so a user
     can find out by timing that another user sent the same text. Do not use the cache if
     that matters. The vector of a deleted memory stays in the cache until it is evicted
-    or `clear` is called. The cache stores a hash of each text, not the text.
+    or `clear_vectors` is called. The cache stores a hash of each text, not the text.
 
     Args:
         embedder: The embedder to cache. `embed` is a coroutine function if the
@@ -165,7 +165,7 @@ class CachedEmbedder(base.WrappedEmbedder):
 
     def clear(self) -> None:
         """Delete all vectors from the cache."""
-        self._cache().clear()
+        self._cache().clear_vectors()
 
     def embed(self, texts: Sequence[str]) -> Any:
         """Return float32 (len(texts), dimensions), a new array.

@@ -40,7 +40,7 @@ class Question:
     before: float | None = None
 
     @property
-    def pieces(self) -> tuple[frozenset[str], ...]:
+    def evidence_pieces(self) -> tuple[frozenset[str], ...]:
         """The pieces of evidence. Any id of a piece is enough."""
         return self.groups or tuple(frozenset({id_}) for id_ in sorted(self.evidence))
 
@@ -158,7 +158,7 @@ class _Lines:
     questions: list[Question] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
 
-    def add(self, line: dict[str, Any]) -> None:
+    def add_json_line(self, line: dict[str, Any]) -> None:
         if "question" in line:
             evidence = frozenset(map(str, _checked_list(line["evidence"])))
             question = Question(str(line["question"]), str(line["category"]), evidence)
@@ -195,7 +195,7 @@ def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
             line += 1
             if text.strip():
                 record = json.loads(text)
-                users.setdefault(str(record["user_id"]), _Lines()).add(record)
+                users.setdefault(str(record["user_id"]), _Lines()).add_json_line(record)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InvalidArgumentError(
             f"file, line {max(line, 1)}: expected a turn with user_id, session_id, a "
@@ -230,7 +230,7 @@ def accept_both_halves(conversation: Conversation) -> Conversation:
     for question in conversation.questions:
         groups = tuple(
             piece | {halves[id_] for id_ in piece if id_ in halves}
-            for piece in question.pieces
+            for piece in question.evidence_pieces
         )
         evidence = frozenset[str]().union(*groups)
         questions.append(replace(question, evidence=evidence, groups=groups))

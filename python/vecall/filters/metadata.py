@@ -122,7 +122,7 @@ def parsed_filter(where: object, rules: Rules) -> Conditions:
 
 
 def _checked_conditions(where: object, rules: Rules, depth: int) -> Conditions:
-    _check_depth(rules, depth)
+    _check_filter_depth(rules, depth)
     if not isinstance(where, Mapping):
         msg = f"{rules.name}: expected a mapping from fields to conditions"
         raise InvalidTypeError(msg)
@@ -168,11 +168,11 @@ def _field_condition_and_test(
     condition: object, rules: Rules, depth: int
 ) -> tuple[Any, Test]:
     """Return a copy of a condition on one field, and its test."""
-    _check_depth(rules, depth)
+    _check_filter_depth(rules, depth)
     if not isinstance(condition, Mapping):
         return _equals_operator(condition, rules, depth)
     condition = {exact(key): each for key, each in condition.items()}
-    operators = [key for key in condition if _is_operator(key)]
+    operators = [key for key in condition if _is_filter_operator(key)]
     if not operators and not rules.scalars_only:
         if not condition:
             return {}, lambda stored: stored == {}
@@ -225,11 +225,11 @@ def _converted_condition(
     return changed
 
 
-def _is_operator(key: object) -> bool:
+def _is_filter_operator(key: object) -> bool:
     return isinstance(key, str) and _IS_OPERATOR.match(key) is not None
 
 
-def _check_depth(rules: Rules, depth: int) -> None:
+def _check_filter_depth(rules: Rules, depth: int) -> None:
     if depth <= 0:
         raise LimitExceededError(f"{rules.name}: at most {_DEPTH} levels")
 
@@ -264,7 +264,7 @@ def _field_value_test(field: str, test: Test) -> Test:
     return at
 
 
-def _is_equal(stored: Any, wanted: Any) -> bool:
+def _is_equal_json(stored: Any, wanted: Any) -> bool:
     """Whether JSON values are equal; true and 1 are not."""
     if isinstance(stored, bool) or isinstance(wanted, bool):
         return stored is wanted
@@ -272,20 +272,20 @@ def _is_equal(stored: Any, wanted: Any) -> bool:
         return (
             isinstance(stored, list)
             and len(stored) == len(wanted)
-            and all(map(_is_equal, stored, wanted))
+            and all(map(_is_equal_json, stored, wanted))
         )
     if isinstance(wanted, dict):
         return (
             isinstance(stored, Mapping)
             and stored.keys() == wanted.keys()
-            and all(_is_equal(stored[key], each) for key, each in wanted.items())
+            and all(_is_equal_json(stored[key], each) for key, each in wanted.items())
         )
     return bool(stored == wanted)
 
 
 def _equals_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
     wanted = _checked_operand(given, rules, depth)
-    return wanted, lambda stored: _is_equal(stored, wanted)
+    return wanted, lambda stored: _is_equal_json(stored, wanted)
 
 
 def _negated_operator(made: Operator) -> Operator:
@@ -331,7 +331,7 @@ def _among_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]
         if isinstance(stored, bool):
             return stored in truths
         if isinstance(stored, list | Mapping):
-            return any(_is_equal(stored, each) for each in nested)
+            return any(_is_equal_json(stored, each) for each in nested)
         return stored in known
 
     return values, test
@@ -378,7 +378,7 @@ def _is_list_element(wanted: Any, stored: list[Any]) -> bool:
     with suppress(ValueError):
         while True:  # a list finds fast what may be equal, such as true for 1
             at = stored.index(wanted, at + 1)
-            if _is_equal(stored[at], wanted):
+            if _is_equal_json(stored[at], wanted):
                 return True
     return False
 
@@ -401,7 +401,7 @@ def _exists_operator(given: object, rules: Rules, _depth: int) -> tuple[Any, Tes
 
 def _checked_operand(given: object, rules: Rules, depth: int) -> Any:
     """Return a copy of an operand."""
-    _check_depth(rules, depth)
+    _check_filter_depth(rules, depth)
     given = exact(given)
     is_endless = isinstance(given, float) and not math.isfinite(given)
     if is_endless and rules.finite_only:
@@ -526,17 +526,17 @@ def with_times(
     return {**metadata, _TIME: round(time, 6), _UPDATED: round(updated_at, 6)}
 
 
-def scan_of(wanted: Mapping[str, Any], most: int | None = None) -> Test:
+def metadata_test(wanted: Mapping[str, Any], most: int | None = None) -> Test:
     """Return a test of the metadata of one scan; see `Conditions.test_for_scan`."""
     return _parsed_conditions(wanted).test_for_scan(most)
 
 
-def needed(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
+def needed_tests(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
     """Yield key, operator, operand of comparisons that a missing key does not meet."""
     for name, condition in wanted.items():
         if name == "$and":
             for part in condition:
-                yield from needed(part)
+                yield from needed_tests(part)
         elif name in AROUND or name in TIMES:
             continue
         elif not isinstance(condition, Mapping):
@@ -590,7 +590,7 @@ class Labelled(Protocol):
         """The trust tier."""
 
 
-def passes_labels(row: Labelled, conditions: Filter) -> bool:
+def passes_label_filter(row: Labelled, conditions: Filter) -> bool:
     """Whether author, kind, source and trust pass a filter."""
     return (
         (conditions.author is None or row.author in as_names(conditions.author))
@@ -621,7 +621,7 @@ def filter_leaves_out(id_: str, session: str | None, conditions: Filter) -> bool
 
 def passes(row: Labelled, metadata: Mapping[str, object], conditions: Filter) -> bool:
     """Whether labels and metadata pass a filter."""
-    return passes_labels(row, conditions) and (
+    return passes_label_filter(row, conditions) and (
         conditions.metadata is None
         or _parsed_conditions(conditions.metadata).test(metadata)
     )

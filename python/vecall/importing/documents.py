@@ -45,7 +45,7 @@ _ROW = 200
 def _read_text_lines(source: Source, most: int = _BLOCK) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text with their numbers; a very long one in pieces."""
     number = 1
-    text = source.text()
+    text = source.decoded_text()
     try:
         while line := text.readline(most):
             yield number, line

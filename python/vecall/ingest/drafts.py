@@ -270,7 +270,7 @@ def _draft_of_event(
         return "partial"  # a piece of a streamed turn; the whole turn follows
     content = content_of_event(event)
     if strict:
-        _check_event(event, content)
+        _check_event_values(event, content)
     texts = _texts_of_turn(message, content, speaker.program, scope.include)
     text = to_valid_utf8("\n".join(texts))
     if not text.strip():
@@ -323,7 +323,7 @@ def _texts_of_turn(
     return texts + texts_of_tool_calls(message) if "calls" in include else texts
 
 
-def _check_event(event: object, content: object) -> None:
+def _check_event_values(event: object, content: object) -> None:
     """Refuse values of a wrong type, rather than ignore them."""
     for name in ("id", "author", "kind", "source", "trust"):
         value = get_field(event, name)

@@ -12,7 +12,7 @@ import numpy as np
 from vecall import store
 from vecall.clock import to_seconds, ttl_seconds
 from vecall.errors import InvalidArgumentError
-from vecall.ingest.item_arguments import checked_place, stored_value, vectors_of
+from vecall.ingest.item_arguments import checked_place, stored_item_value, vectors_of
 from vecall.ingest.passages import split_into_texts
 from vecall.limits import Limits
 from vecall.scalars import is_utf8, usable_vectors
@@ -48,7 +48,7 @@ class LineReader:
         self._dim = None if model is None else model.dim
         return model
 
-    def line(self, item: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    def read_line(self, item: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
         """Read any other line; return its kind and values."""
         # A memory whose text is too long for this service is several: its passages.
         kind, values = next(iter(item.items()), ("", None))
@@ -109,7 +109,7 @@ class LineReader:
             if number > 1:
                 own["id"] = store.passage_id(memory["id"], number)
             if "pos" in memory:
-                own["pos"] = store.as_stored(memory["pos"] + (number - 1) * _NEAR)
+                own["pos"] = store.stored_integer(memory["pos"] + (number - 1) * _NEAR)
             found.append(own)
         if "supersedes" in memory:
             found[0]["supersedes"] = memory["supersedes"]
@@ -121,7 +121,7 @@ class LineReader:
         )
         if "value" not in values:
             values = {**values, "value": None}  # null is left out of an export
-        value = stored_value(values["value"], "item.value", self._limits)
+        value = stored_item_value(values["value"], "item.value", self._limits)
         read: dict[str, Any] = {
             "ns": ns,
             "key": key,
@@ -241,7 +241,7 @@ def _imported_position(values: Mapping[str, Any], name: str) -> float:
     if not is_number or not -_MOST <= value <= _MOST:
         msg = f"{name}: expected a number from {-_MOST} to {_MOST}"
         raise InvalidArgumentError(msg)
-    return store.as_stored(value)
+    return store.stored_integer(value)
 
 
 def _json_reader(

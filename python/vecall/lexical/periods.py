@@ -27,11 +27,11 @@ from vecall.lexical.period_patterns import (
     Range,
     Span,
     Table,
-    any_of,
     eastern_spans,
-    meanings,
+    meaning_numbers,
     numeric_date_spans,
     part_of_day,
+    pattern_of_any,
     patterns_of_language,
     query_ends,
     time_ago,
@@ -54,7 +54,7 @@ def _opening_words(table: Table) -> Iterator[tuple[str, int]]:
     Each expression contains one of them.
     """
     for place, name in enumerate(READ):
-        for word in meanings(table.get(name, "")):
+        for word in meaning_numbers(table.get(name, "")):
             last = word.rpartition(" ")[2].rpartition("'")[2]
             yield last.partition("-")[0], place
 
@@ -72,7 +72,7 @@ OPENS = frozenset(OPENING) - {"an"}
 _NAMES = [table["name"] for table in LATIN]
 _ENGLISH = _NAMES.index("english")
 _IN_EAST = [
-    re.compile(any_of([word[-1:] for word, _ in _opening_words(table)]))
+    re.compile(pattern_of_any([word[-1:] for word, _ in _opening_words(table)]))
     for table in EAST
 ]
 _EASTERN = lazy_pattern("|".join(pattern.pattern for pattern in _IN_EAST))

@@ -79,7 +79,7 @@ class Desk:
         """Return the id of the memory that was shown with a text."""
         return self._ids_by_text.get(text_digest(text))
 
-    async def get(self, id_: str) -> MemoryEntry:
+    async def get_readable_memory(self, id_: str) -> MemoryEntry:
         """Return a memory that the client may read, or raise InvalidArgumentError."""
         checked = check_name(id_, "id", self.limits)
         try:
@@ -193,7 +193,7 @@ class SearchMemory(DeskTool, for_models.SearchTool):
     _takes = ("query", "limit", "kind", "after", "before")
     _required = ("query",)
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, turn: Hashable, /
     ) -> base.Answer:
         condition = {
@@ -228,11 +228,11 @@ class GetMemory(DeskTool):
     _without_memory: ClassVar[base.Answer] = {}
     _needs = ("get_memory",)
 
-    async def _answer(
+    async def _call_tool(
         self, _memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         begin = given["begin"]
-        entry = await self._desk.get(given["id"])
+        entry = await self._desk.get_readable_memory(given["id"])
         if len(entry.text) < output.INLINE_CHARACTERS:
             answer = self._memory_from(entry, begin)
         else:
@@ -264,7 +264,7 @@ class ListMemories(DeskTool):
     _without_memory: ClassVar[base.Answer] = {"memories": []}
     _needs = ("list_memories",)
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         cursor = given.get("after")
@@ -309,21 +309,21 @@ class AddMemory(DeskTool, for_models.Remember):
     )
     _takes = (*for_models.Remember._takes, "timestamp")
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, turn: Hashable, /
     ) -> base.Answer:
         text = for_models.checked_fact_text(given)
         known = self._desk.id_shown_with(text)
         if known is not None and await self._still_says(known, text):
             return {"status": "already_remembered", "id": known}
-        answer = await super()._answer(memory, given, turn)
+        answer = await super()._call_tool(memory, given, turn)
         self._desk.note_shown(*answer.get("similar", ()))
         return answer
 
     async def _still_says(self, id_: str, text: str) -> bool:
         """Whether a memory still has the text with which it was shown."""
         try:
-            entry = await self._desk.get(id_)
+            entry = await self._desk.get_readable_memory(id_)
         except InvalidArgumentError:
             return False
         return text_digest((await self._desk.show(entry))["text"]) == text_digest(text)
@@ -336,11 +336,11 @@ class UpdateMemory(DeskTool, for_models.UpdateMemory):
     hints = _ADDS  # the former text stays in the history
     answer = _object("status", status=_status("updated", "not_updated"), id=_TEXT)
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, turn: Hashable, /
     ) -> base.Answer:
-        await self._desk.get(given["id"])
-        return await super()._answer(memory, given, turn)
+        await self._desk.get_readable_memory(given["id"])
+        return await super()._call_tool(memory, given, turn)
 
 
 class DeleteMemory(DeskTool):
@@ -375,11 +375,11 @@ class DeleteMemory(DeskTool):
     _without_memory: ClassVar[base.Answer] = {"status": "not_found"}
     _needs = ("get_memory", "delete_memory")
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         token = given.get("token")
-        entry = await self._desk.get(given["id"])
+        entry = await self._desk.get_readable_memory(given["id"])
         expected = self._deletion_token(entry)
         if token is None or not hmac.compare_digest(
             token.encode(errors="surrogatepass"), expected.encode()

@@ -72,7 +72,7 @@ class StoredMemories(OperationGroup):
         ids = as_list(memory_ids, "memory_ids")
         return [validation.check_name(id_, "memory_ids", limits) for id_ in ids]
 
-    def _read_row(
+    def _read_memory_row(
         self, reads: store.StorageReads, key: Key, memory_id: str, now: float
     ) -> store.Row:
         row = reads.find(*key, memory_id, now, self.memory.rights)
@@ -90,7 +90,7 @@ class StoredMemories(OperationGroup):
         key = self._key_of_memory(app, user, memory_id, scope, write=False)
 
         def read(reads: store.StorageReads, now: float) -> types.MemoryEntry:
-            row = self._read_row(reads, key, memory_id, now)
+            row = self._read_memory_row(reads, key, memory_id, now)
             return entry_of_row(row, scope=scope)
 
         return await self.memory.read_storage(key, read, short=True)
@@ -114,7 +114,7 @@ class StoredMemories(OperationGroup):
             known = {row.id: entry_of_row(row, scope=scope) for row in in_slices(rows)}
             return [known.get(id_) for id_ in ids]
 
-        return await Join(memory.threads.page(key, len(ids), read))
+        return await Join(memory.threads.run_page_read(key, len(ids), read))
 
     @observed("expand_session", len)
     async def expand_session(
@@ -130,11 +130,11 @@ class StoredMemories(OperationGroup):
 
         def read() -> list[types.MemoryEntry]:
             with memory.read_committed_state(key) as (reads, now):
-                row = self._read_row(reads, key, memory_id, now)
+                row = self._read_memory_row(reads, key, memory_id, now)
                 turns = reads.turns_around(row, *counts, now, memory.rights)
             return [entry_of_row(turn) for turn in in_slices(turns)]
 
-        return await Join(memory.threads.page(key, sum(counts), read))
+        return await Join(memory.threads.run_page_read(key, sum(counts), read))
 
     @observed("touch", int)
     async def touch(
@@ -160,7 +160,7 @@ class StoredMemories(OperationGroup):
         return len((await self._write(job)).marked)
 
     @observed("history", len)
-    async def history(
+    async def revisions_of(
         self, app: str, user: str, memory_id: str, scope: str
     ) -> list[types.Revision]:
         """Return the current and the former versions of a memory."""
@@ -188,7 +188,7 @@ class StoredMemories(OperationGroup):
         return await Join(memory.threads.long(key, read))
 
     @observed("update")
-    async def update(
+    async def update_memory(
         self,
         app: str,
         user: str,
@@ -221,7 +221,7 @@ class StoredMemories(OperationGroup):
         async def write() -> store.Row:
             row = await memory.read_storage(
                 key,
-                lambda reads, now: self._read_row(reads, key, memory_id, now),
+                lambda reads, now: self._read_memory_row(reads, key, memory_id, now),
                 short=True,
             )
             # Superseded memories were archived at the first write; some may be live.
@@ -332,7 +332,7 @@ class StoredMemories(OperationGroup):
             return types.Page.of(entries, limit, lambda entry: entry.id)
 
         if conditions.metadata is None:
-            return await Join(memory.threads.page(key, limit, page))
+            return await Join(memory.threads.run_page_read(key, limit, page))
         return await Join(memory.threads.long(key, page))  # reads row by row
 
     @observed("count")
@@ -356,7 +356,7 @@ class StoredMemories(OperationGroup):
         )
 
     @observed("figures")
-    async def figures(
+    async def memory_counts(
         self, app: str, user: str, state: str, scope: str, include_expired: bool
     ) -> types.MemoryFigures:
         """Return how many memories a user has, by day and by kind."""
@@ -471,7 +471,7 @@ class StoredMemories(OperationGroup):
         if snapshots is not None and change.part:
             # A snapshot that stays is not used any more, and a purge removes it.
             with suppress(errors.VecallError):
-                snapshots.remove(change.part)
+                snapshots.remove_snapshot(change.part)
         return change
 
     @observed("delete_app", int)
@@ -500,7 +500,7 @@ class StoredMemories(OperationGroup):
     ) -> Change:
         """Delete memories; see `DeleteMemories` for the conditions."""
         rights = self.memory.rights
-        return await self.memory.delete(
+        return await self.memory.run_deletion(
             store.DeleteMemories(*key, ids, rights=rights, **conditions)
         )
 

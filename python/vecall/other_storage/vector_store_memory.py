@@ -260,7 +260,7 @@ class VectorStoreMemory:
         """Called after new turns were buffered; a session may now be due sooner."""
         self._embedding = embedding
         self._expiry_clock = expiry_clock
-        self._law = Calibration.shipped().of_cosine().law()
+        self._law = Calibration.shipped().of_cosine().engine_law()
         self._top_k = validation.check_top_k(top_k, self.limits)
         self._min_similarity = min_similarity
         self._ttl = ttl
@@ -339,7 +339,7 @@ class VectorStoreMemory:
                 "the embedder returned a zero vector, which a vector store cannot hold"
             )
             raise errors.EmbedderError(msg)
-        wall, now = self._expiry_clock.times()
+        wall, now = self._expiry_clock.wall_and_expiry_times()
 
         async def store() -> None:
             for draft, vector in zip(drafts, vectors, strict=True):
@@ -408,7 +408,7 @@ class VectorStoreMemory:
         if vector is None and not has_word(query):
             return []
         if vector is None:
-            vector = self._embedding.known_query(app, user, query)
+            vector = self._embedding.cached_query_vector(app, user, query)
         if vector is None:
             vector = await self._embedding.embed_query(app, user, query)
         if not vector.any():
@@ -445,7 +445,7 @@ class VectorStoreMemory:
         while True:
             rows = await self.store.search(vector, wanted, scope)
             hits = checked_store_results(rows, scope)
-            wall, now = self._expiry_clock.times()
+            wall, now = self._expiry_clock.wall_and_expiry_times()
             expired = {hit.id for hit in hits if is_expired_hit(hit, now, wall)}
             found = [hit for hit in hits if hit.id not in expired]
             if not expired:
@@ -469,7 +469,7 @@ class VectorStoreMemory:
             return
         id_ = validation.check_name(memory_id, "memory_id", self.limits)
         await self._delete_rows(app, user, [id_], "delete_memory")
-        self._waiting.drop(app, user, {id_})
+        self._waiting.drop_turns(app, user, {id_})
 
     async def _delete_rows(
         self, app: str, user: str, ids: Sequence[str], who: str
@@ -509,7 +509,7 @@ class VectorStoreMemory:
             self._embedding.forget_user(app, user)
         scope = VectorStoreFilter(app_name=app, user_id=user, session_id=session_id)
         count = int(await self._run_on_store(lambda: delete_many(scope)))
-        return count + self._waiting.drop(app, user, None, session_id)
+        return count + self._waiting.drop_turns(app, user, None, session_id)
 
     async def propose_forget(
         self, app: str, user: str, query: str, top_k: int
@@ -529,7 +529,7 @@ class VectorStoreMemory:
         if meant:
             shown = {str(each.id): each.text for each in meant}
             proposal = Proposal((app, user), shown, now + LASTS_S)
-            token = self._proposals.add(proposal, now)
+            token = self._proposals.add_forget_proposal(proposal, now)
         return types.ForgetProposal(token, meant, now + LASTS_S)
 
     async def confirm_forget(self, app: str, user: str, token: str, ids: object) -> int:
@@ -538,7 +538,7 @@ class VectorStoreMemory:
         validation.check_name(token, "token", self.limits)
         chosen = chosen_proposal_ids(ids, self.limits)
         now = self._expiry_clock.now()
-        proposal = self._proposals.take((app, user), token, chosen, now)
+        proposal = self._proposals.take_forget_proposal((app, user), token, chosen, now)
         meant = list(proposal.shown) if chosen is None else chosen
         try:
             count = await self._delete_rows(app, user, meant, "confirm_forget")
@@ -546,7 +546,7 @@ class VectorStoreMemory:
             # Some memories may be deleted; the same token deletes the rest.
             self._proposals.put_back_forget_proposal(token, proposal)
             raise
-        self._waiting.drop(app, user, set(meant))
+        self._waiting.drop_turns(app, user, set(meant))
         return count
 
     async def observe_session(self, session: object) -> list[str]:
@@ -577,7 +577,7 @@ class VectorStoreMemory:
         """Make memories of the sessions that are due; return the number of sessions."""
         self._check_open()
         done = 0
-        for due in self._waiting.due(self._expiry_clock.now()):
+        for due in self._waiting.due_sessions(self._expiry_clock.now()):
             try:
                 await self._make_memories(due, compactions_only=False)
                 done += 1
@@ -610,7 +610,7 @@ class VectorStoreMemory:
         content: SessionContent = await self._read(
             session_content, parted.counted, head, self.limits, self._include
         )
-        known = self._waiting.known(due, content)
+        known = self._waiting.known_turn_ids(due, content)
         new = {
             id_: each
             for id_, each in content.items()
@@ -624,9 +624,9 @@ class VectorStoreMemory:
             id_: None if id_ in late else event_as_buffered(each)
             for id_, each in new.items()
         }
-        self._waiting.drop(app, user, set(taken_back), due.session)
+        self._waiting.drop_turns(app, user, set(taken_back), due.session)
         gone = [f"\0{id_}" for id_ in taken_back]  # ids of turns contain no NUL
-        new_gone = set(gone) - self._waiting.known(due, gone)
+        new_gone = set(gone) - self._waiting.known_turn_ids(due, gone)
         await self._delete_rewound(app, user, [g[1:] for g in new_gone])
         turns |= dict.fromkeys(new_gone)
         self._waiting.buffer_turns(due, turns, self._expiry_clock.now(), due_by)
@@ -637,7 +637,7 @@ class VectorStoreMemory:
     ) -> list[str]:
         """Make memories of a session, after the run in progress."""
         self._check_open()
-        self.refuse_nested()
+        self.refuse_nested_call()
         mine: Future[list[str]] = InterruptibleFuture()
         # Mark it as running, so that a cancelled caller cannot cancel it.
         mine.set_running_or_notify_cancel()
@@ -685,11 +685,11 @@ class VectorStoreMemory:
         made: list[str] = []
         if isinstance(self.trigger, Compaction):
             waiting = self._waiting
-            while found := first_compaction(waiting.turns(due), due.session):
+            while found := first_compaction(waiting.buffered_turns(due), due.session):
                 made += await self._remember_drafts(due, *found)
         if compactions_only:
             return made
-        while turns := self._waiting.turns(due):
+        while turns := self._waiting.buffered_turns(due):
             drafts = await self._summarizing.drafts(self.summarizer, due, turns)
             made += await self._remember_drafts(due, drafts, turns)
         return made
@@ -699,11 +699,11 @@ class VectorStoreMemory:
     ) -> list[str]:
         """Store drafts made of turns, unless one of the turns was deleted meanwhile."""
         ids = [turn.id for turn in turns]
-        waiting = {turn.id for turn in self._waiting.turns(due)}
+        waiting = {turn.id for turn in self._waiting.buffered_turns(due)}
         if not waiting.issuperset(ids):
             return []
         written = await self._add_drafts(due.app, due.user, drafts)
-        if self._waiting.done(due, ids):
+        if self._waiting.remove_done_turns(due, ids):
             return written
         await self._delete_rewound(due.app, due.user, written)
         return []
@@ -730,19 +730,19 @@ class VectorStoreMemory:
         if self.closed:
             raise errors.ClosedError("the memory service is closed")
 
-    def refuse_nested(self) -> None:
+    def refuse_nested_call(self) -> None:
         """Raise ReentrantCallError if a run, the store or a provider is the caller."""
-        self._maker.refuse_nested()
-        self._summarizing.thread.refuse_nested()
-        self._embedding.thread.refuse_nested()
-        self._thread.refuse_nested()
-        self._reader.refuse_nested()
+        self._maker.refuse_nested_call()
+        self._summarizing.thread.refuse_nested_call()
+        self._embedding.thread.refuse_nested_call()
+        self._thread.refuse_nested_call()
+        self._reader.refuse_nested_call()
 
     def close(self, *, quiet: bool) -> None:
         """Finish the calls in progress and end the threads; discard buffered turns."""
         self._maker.close()
         self._summarizing.thread.close()
-        left = self._waiting.count()
+        left = self._waiting.count_turns()
         if left and not quiet:
             _log.warning(
                 "%d observed turns waited in memory and are not remembered; "

@@ -320,10 +320,10 @@ class Searcher:
         self._slow = PluginExecutor("vecall-reranker")
         self._rewriting = PluginExecutor("vecall-rewriter")
 
-    def refuse_nested(self) -> None:
+    def refuse_nested_call(self) -> None:
         """Raise ReentrantCallError if a rewriter or reranker is the caller."""
-        self._slow.refuse_nested()
-        self._rewriting.refuse_nested()
+        self._slow.refuse_nested_call()
+        self._rewriting.refuse_nested_call()
 
     def close(self) -> None:
         """End the threads of rewriters, rerankers and text comparisons."""
@@ -351,7 +351,7 @@ class Searcher:
             and _needs_query_vector(embedding, request)
         ):
             query = to_valid_utf8(request.query)
-            vector = embedding.known_query(*request.key, query)
+            vector = embedding.cached_query_vector(*request.key, query)
             if vector is None:
                 vector = await embedding.embed_query(*request.key, query)
         partitions, key = self._loader, request.key
@@ -373,7 +373,7 @@ class Searcher:
         scoring = self._scoring
         is_usual = request.ranking.is_plain and not request.explain
         if is_usual and not scoring.is_custom and len(rows) <= _INLINE:
-            law, scale = scoring.law(answer)
+            law, scale = scoring.confidence_law(answer)
             made = _ENTRIES.answer(found, rows, request.top_k, law, scale, now, "user")
             if made is not None:
                 return self._judged_response(*made, answer, request, vector)
@@ -397,7 +397,7 @@ class Searcher:
             pairs.sort(key=_score_sort_key)
         if is_plain:
             pairs = pairs[: request.top_k]
-        rate, respond = self._scoring.rate, self._response_of_pairs
+        rate, respond = self._scoring.rate_hits, self._response_of_pairs
         await self._here_or_elsewhere(len(pairs), request, rate, pairs, answer)
         if not is_plain:
             pairs = await self._reordered_hits(request, pairs, answer, now)
@@ -421,7 +421,7 @@ class Searcher:
     async def _fetch_missing_rows(self, key: Key, hits: list[Hit]) -> None:
         """Read the rows that are not in memory."""
         missing = [hit.rid for hit in hits if hit.row is None]
-        rows = await Join(self._loader.submit(self._loader.rows, key, missing))
+        rows = await Join(self._loader.submit(self._loader.read_rows, key, missing))
         fetched = {row.rid: row for row in rows}
         for hit in hits:
             if hit.row is None:
@@ -473,7 +473,7 @@ class Searcher:
                 if target is None:
                     return None
                 if not partitions.retired:
-                    await Join(partitions.synchronize(key))
+                    await Join(partitions.synchronize_partition(key))
                 if partitions.retired:
                     raise RetiredModelError
                 if attempt:
@@ -516,7 +516,7 @@ class Searcher:
             weights = OF_MESSAGES
         elif kind and not ranking.weights and vector is not None:
             weights = OF_STATEMENTS if self._scoring.known_model else ranking
-        now, expiry_now = self._expiry_clock.times()
+        now, expiry_now = self._expiry_clock.wall_and_expiry_times()
         terms, marks = query_terms(
             request.query,
             now=now,
@@ -550,8 +550,8 @@ class Searcher:
             if not periods:  # nothing lies in any: their words are looked for
                 period, options = marks.period, _engine_options(request)
                 terms, marks = query_terms(request.query, by_period=False)
-        known_rows = self._cache.get(rids)
-        if not partitions.holds(key, entry, steps):
+        known_rows = self._cache.get_rows(rids)
+        if not partitions.holds_unchanged(key, entry, steps):
             return None
         part = entry.part
         for rid in rids:

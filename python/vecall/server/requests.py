@@ -14,7 +14,7 @@ import numpy as np
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
-from vecall.concurrency.join import within
+from vecall.concurrency.join import await_within
 from vecall.errors import InvalidArgumentError
 from vecall.ingest.parts import speaker_of_event, unwrap_langchain_message
 from vecall.limits import HttpLimits
@@ -79,7 +79,7 @@ def authorize_access(token: Token, access: str, names: dict[str, str]) -> None:
         allowed = token.admin
     else:
         allowed = token.opens(names["app"], names["user"])
-    if is_write(access) and token.read_only:
+    if access_writes(access) and token.read_only:
         raise HttpError("read_only", "The token may only read.")
     if not allowed:
         raise HttpError("forbidden", "The token is not for this.")
@@ -87,7 +87,7 @@ def authorize_access(token: Token, access: str, names: dict[str, str]) -> None:
         raise HttpError("review", "This needs a token with the right to review.")
 
 
-def is_write(access: str) -> bool:
+def access_writes(access: str) -> bool:
     """Whether an access includes writes."""
     return access.endswith("write") or access == "review"
 
@@ -150,7 +150,7 @@ class Validator:
         """Use the shared schemas, by name."""
         self._shared = shared
 
-    def check(self, value: object, schema: Schema, where: str = "body") -> None:
+    def check_value(self, value: object, schema: Schema, where: str = "body") -> None:
         """Refuse a value with 422, the field and its rule.
 
         An invalid item of an array with `EACH_ALONE`, which are turns, is replaced by
@@ -185,7 +185,7 @@ class Validator:
                 if alone:
                     value[number] = self._checked_turn(item, items, place)
                 else:
-                    self.check(item, items, place)
+                    self.check_value(item, items, place)
         elif kind == "object":
             assert isinstance(value, dict)
             self._check_fields(value, schema, where)
@@ -193,7 +193,7 @@ class Validator:
     def _checked_turn(self, item: object, schema: Schema, where: str) -> object:
         turn = unwrap_langchain_message(item)
         try:
-            self.check(turn, schema, where)
+            self.check_value(turn, schema, where)
         except HttpError as error:
             if speaker_of_event(turn).program is None:
                 return InvalidArgumentError(error.message)
@@ -214,11 +214,11 @@ class Validator:
         schemas = fitting or schemas
         for schema in schemas[:-1]:
             try:
-                self.check(value, schema, where)
+                self.check_value(value, schema, where)
             except HttpError:
                 continue
             return
-        self.check(value, schemas[-1], where)
+        self.check_value(value, schemas[-1], where)
 
     def _check_fields(self, value: dict[str, Any], schema: Schema, where: str) -> None:
         known = schema.get("properties", {})
@@ -234,7 +234,7 @@ class Validator:
                 raise _broken_rule_error(field, "is missing")
         for name, item in value.items():
             if name in known:
-                self.check(item, known[name], f"{where}.{name}")
+                self.check_value(item, known[name], f"{where}.{name}")
             elif more is False:
                 # An unusual name may be user text; the error must not contain it.
                 shown = f' "{name}"' if is_field_name(name) else ""
@@ -243,7 +243,7 @@ class Validator:
                     where, f"unknown field{shown}; fields are {fields}"
                 )
             elif more is not True:
-                self.check(item, more, f"{where}.*")
+                self.check_value(item, more, f"{where}.*")
 
 
 def _broken_rule_error(where: str, rule: str) -> HttpError:
@@ -338,8 +338,8 @@ class Gate:
         return True
 
     def check_rate(self, token: str, kind: str) -> None:
-        """Refuse with 429 a request above the rate limit, as in `RateLimiter.wait`."""
-        seconds = self.rates.wait(token, kind)
+        """Refuse with 429 a request above the rate of `RateLimiter.seconds_to_wait`."""
+        seconds = self.rates.seconds_to_wait(token, kind)
         if seconds:
             headers = {"Retry-After": str(int(seconds) + 1)}
             msg = "Too many requests or bytes with this token."
@@ -361,7 +361,7 @@ class Gate:
         if size is not None and size <= _INLINE_PARSE_LIMIT:
             return await self._read_body_in_time(request, token, max_bytes)
         async with self._reading.place(token):
-            wait = self.rates.wait(token, "bytes")
+            wait = self.rates.seconds_to_wait(token, "bytes")
             if wait and wait <= self.limits.request_seconds:
                 await asyncio.sleep(wait)
             elif wait:
@@ -376,7 +376,7 @@ class Gate:
     ) -> bytes:
         seconds = self.limits.body_seconds
         try:
-            return await within(seconds, self._read(request, token, max_bytes))
+            return await await_within(seconds, self._read(request, token, max_bytes))
         except TimeoutError:
             msg = f"The body must be there within {seconds:g} s."
             raise HttpError("too_slow", msg) from None
@@ -424,7 +424,7 @@ def _parse_body(body: bytes, schema: Schema, validator: Validator) -> dict[str, 
         value = _decode(body.decode())
     except (ValueError, RecursionError):
         raise HttpError("not_json", "The body is not JSON.") from None
-    validator.check(value, schema)
+    validator.check_value(value, schema)
     assert isinstance(value, dict)
     return value
 
@@ -473,7 +473,7 @@ def read_query(
             msg = f"query: has these fields, each at most once: {known}"
             raise HttpError("invalid", msg)
         values[name] = _typed_query_value(value, schemas[name].get("type", "string"))
-        validator.check(values[name], schemas[name], f"query.{name}")
+        validator.check_value(values[name], schemas[name], f"query.{name}")
     for name in needs:
         if name not in values:
             raise HttpError("invalid", f"query.{name}: is missing")

@@ -142,10 +142,10 @@ class GuardedProtocol(H11Protocol):
         self._since = 0.0
         self._wait_for_headers()
         if len(self.connections) > self.allowed.max_connections:
-            self._make_room()
+            self._make_room_for_connection()
         self._find_room()
 
-    def _make_room(self) -> None:
+    def _make_room_for_connection(self) -> None:
         """Close the connection that has made the server wait longest."""
         longest = [next(iter(room)) for room in self.rooms.values() if room]
         since = self.loop.time() - _PATIENCE_S
@@ -267,7 +267,7 @@ class Binding:
     insecure: bool = False  # other machines without TLS, behind a proxy that has it
     hosts: Collection[str] = ()  # of the Host header, besides the loopback ones
 
-    def check(self, *, tokens: int) -> None:
+    def check_address(self, *, tokens: int) -> None:
         """Refuse a non-loopback address without TLS, hosts or a number of tokens."""
         if (self.certificate is None) != (self.key is None):
             raise ConfigError("TLS needs both a certificate and a key")
@@ -310,7 +310,7 @@ class Drain:
         self._seconds = seconds
         self._end = math.inf
 
-    def begin(self) -> bool:
+    def begin_draining(self) -> bool:
         """Begin to drain; False if that has begun before, or takes no time."""
         if not self._seconds or not self.is_accepting():
             return False
@@ -321,7 +321,7 @@ class Drain:
         """Whether no signal has come."""
         return self._end == math.inf
 
-    def is_over(self) -> bool:
+    def is_drain_over(self) -> bool:
         """Whether it has lasted long enough."""
         return time.monotonic() >= self._end
 
@@ -335,14 +335,14 @@ class _Server(uvicorn.Server):
         self._signal: tuple[int, FrameType | None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._drain.begin():
+        if self._drain.begin_draining():
             self._signal = sig, frame
         else:
             self._signal = None
             super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
-        if self._signal is not None and self._drain.is_over():
+        if self._signal is not None and self._drain.is_drain_over():
             super().handle_exit(*self._signal)
             self._signal = None
         return await super().on_tick(counter)

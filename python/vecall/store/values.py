@@ -51,7 +51,7 @@ def parse_stored_object(text: str) -> dict[str, Any]:
     return found
 
 
-def stored_list(text: str) -> list[Any]:
+def parse_json_list(text: str) -> list[Any]:
     """Return a JSON array of the file."""
     found = _parse_json(text)
     if not isinstance(found, list):

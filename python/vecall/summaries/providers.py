@@ -318,7 +318,7 @@ class LlmSummaryProvider:
         parts = _split_turns(turns_of_session(session), self._max_chars)
         found: list[SessionSummary] = []
         for index, part in enumerate(parts):
-            answer = self._ask(part)
+            answer = self._ask_llm(part)
             if inspect.isawaitable(answer):
                 return self._continue_awaited(found, answer, parts[index:])
             found += _summaries_in_answer(answer, part)
@@ -333,11 +333,11 @@ class LlmSummaryProvider:
         """Continue from the first answer that is an awaitable."""
         for index, part in enumerate(parts):
             if index:
-                answer = self._ask(part)
+                answer = self._ask_llm(part)
             found += _summaries_in_answer(await _awaited_answer(answer), part)
         return found
 
-    def _ask(self, part: Sequence[TranscriptLine]) -> object:
+    def _ask_llm(self, part: Sequence[TranscriptLine]) -> object:
         events = "\n".join(turn.line for turn in part)
         try:
             return self._llm(self._prompt.replace(_PLACE, events))

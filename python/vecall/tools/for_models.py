@@ -191,7 +191,7 @@ class ExpandSession(base.MemoryTool):
             max_tokens, count_tokens, neutralise=neutralise
         )
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         id_ = check_name(given["id"], "id", self._limits)
@@ -228,7 +228,7 @@ class ExpandSession(base.MemoryTool):
         needed = min(sum(cost(output.Piece(each)) for each in others), room - share)
         requested = output.cut_from_character(pieces[at], begin, room - needed, cost)
         left = room - cost(requested)
-        beside = output.cut_memories_to_fit(others, "", left, cost) if others else []
+        beside = output.cut_output_to_limit(others, "", left, cost) if others else []
         shown = {at: requested}
         # The nearest turns first.
         places = [n for n in range(len(pieces)) if n != at]
@@ -286,7 +286,7 @@ class RecallMemory(SearchTool):
         )
         self._max_limit = base.at_least_one(max_limit, "max_limit")
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, turn: Hashable, /
     ) -> base.Answer:
         asked = given.get("limit", base.DEFAULT_LIMIT)
@@ -335,7 +335,7 @@ class LoadMemory(SearchTool):
         )
         self._max_entries = base.at_least_one(max_entries, "max_entries")
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, turn: Hashable, /
     ) -> base.Answer:
         return await self._search(memory, given.get("query"), self._max_entries, turn)
@@ -398,7 +398,7 @@ class ForgetMemory(base.MemoryTool):
         self._look = output.checked_look_options(**look)
         self._max_entries = base.at_least_one(max_entries, "max_entries")
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         if ("query" in given) == ("token" in given):
@@ -526,7 +526,7 @@ class Remember(WritingTool):
     _without_memory: ClassVar[base.Answer] = {"status": "not_remembered"}
     _needs = ("add_memory",)
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         text, kind = checked_fact_text(given), given.get("kind")
@@ -632,7 +632,7 @@ class UpdateMemory(WritingTool):
     _without_memory: ClassVar[base.Answer] = {"status": "not_updated"}
     _needs = ("get_memory", "update_memory")
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         text = checked_fact_text(given)

@@ -341,7 +341,7 @@ class StoredRow(NamedTuple):
     micros: int
     metadata: str
 
-    def passes(self, scope: PartitionScope) -> bool:
+    def passes_scope(self, scope: PartitionScope) -> bool:
         """Whether the row passes a filter."""
         return (
             (scope.after is None or scope.after <= self.micros)
@@ -379,7 +379,7 @@ class CheckedVectorStore(ABC):
         vector = unit_vector(embedding)
         key, session, micros, text = check_metadata(metadata, self._limits)
         row = StoredRow(name, session, micros, text)
-        await self._call(key, partial(self._upsert, key, row, vector))
+        await self._call(key, partial(self._store_row, key, row, vector))
 
     async def search(
         self, embedding: Embedding, top_k: int, filter: VectorStoreFilter | None = None
@@ -393,10 +393,10 @@ class CheckedVectorStore(ABC):
         scope = check_store_filter(filter, self._limits)
         # With `where` the metadata of every row is read.
         rows = count if scope.where is None else sys.maxsize
-        work = partial(self._search, vector, count, scope)
+        work = partial(self._search_rows, vector, count, scope)
         return await self._call(scope.key, work, rows)
 
-    def _search(
+    def _search_rows(
         self, vector: NDArray[np.float32], top_k: int, scope: PartitionScope
     ) -> list[VectorSearchResult]:
         wanted = top_k + 1
@@ -408,7 +408,7 @@ class CheckedVectorStore(ABC):
                 # A server's rounding may put a cosine beyond 1.
                 (min(1.0, max(-1.0, cosine)), row)
                 for cosine, row in found
-                if row.passes(scope)
+                if row.passes_scope(scope)
             ]
             # Rows that tie with the last one wanted may be missing.
             if len(found) < wanted or (
@@ -433,7 +433,7 @@ class CheckedVectorStore(ABC):
         """
         name = check_name(id, "id", self._limits)
         key = check_names(app_name, user_id, "", self._limits)
-        return await self._call(key, partial(self._delete, key, name))
+        return await self._call(key, partial(self._delete_row, key, name))
 
     async def delete_many(self, filter: VectorStoreFilter) -> int:
         """Delete the rows of one user that match a filter; return their number.
@@ -452,7 +452,7 @@ class CheckedVectorStore(ABC):
         """Run work that reads so many of a user's rows; None: on a thread anyway."""
 
     @abstractmethod
-    def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
+    def _store_row(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
         """Store a row."""
 
     @abstractmethod
@@ -462,7 +462,7 @@ class CheckedVectorStore(ABC):
         """Return rows with cosines, best first, that pass a filter without `where`."""
 
     @abstractmethod
-    def _delete(self, key: Key, id: str) -> bool:
+    def _delete_row(self, key: Key, id: str) -> bool:
         """Delete a row."""
 
     @abstractmethod

@@ -150,7 +150,7 @@ class PgVectorStore(base.RemoteVectorStore):
                     raise DimensionError(msg) from None
                 raise
 
-    def _upsert(
+    def _store_row(
         self, key: base.Key, row: base.StoredRow, vector: NDArray[np.float32]
     ) -> None:
         with self._lend_connection() as connection:
@@ -212,7 +212,7 @@ class PgVectorStore(base.RemoteVectorStore):
             )
         return [(-distance, base.StoredRow(*row)) for distance, *row in found]
 
-    def _delete(self, key: base.Key, id: str) -> bool:
+    def _delete_row(self, key: base.Key, id: str) -> bool:
         with self._lend_connection() as connection:
             if self._read_length(connection) is None:
                 return False
@@ -232,7 +232,7 @@ class PgVectorStore(base.RemoteVectorStore):
                     found = _execute_sql(connection, f"{query} FOR UPDATE", values)
                     rows = [base.StoredRow(*each) for each in found]
                     where += " AND id = ANY(%s)"
-                    values.append([row.id for row in rows if row.passes(scope)])
+                    values.append([row.id for row in rows if row.passes_scope(scope)])
                 return connection.execute(
                     f"DELETE FROM {self._table} WHERE {where}".encode(), values
                 ).rowcount

@@ -54,14 +54,14 @@ class SqliteMaintenance:
         # BusyError, deleted data may still be in the WAL: a reader held an old state.
         database = self._database
         before = sum(self.sizes().values())
-        with database.exclusive() as connection:
+        with database.exclusive_connection() as connection:
             if database.path is not None:
                 _require_room(database.path.parent, 2 * _live_bytes(connection))
             with begun(connection, database.expiry_clock):
                 purge_deleted_rows(connection, database.expiry_clock.wall())
             connection.execute("VACUUM")
             if database.path is not None:
-                filesystem.SnapshotFolder(database.path).clear()
+                filesystem.SnapshotFolder(database.path).clear_snapshots()
                 _empty_change_log(connection)
         return before - sum(self.sizes().values())
 
@@ -261,7 +261,7 @@ def _exchange_files(passing: Path, target: Path) -> Path | None:
         except OSError as error:
             msg = f"target: cannot be replaced: {error.strerror}"
             raise errors.StorageError(msg) from error
-    filesystem.SnapshotFolder(target).clear()
+    filesystem.SnapshotFolder(target).clear_snapshots()
     system.sync_folder(target.parent)
     return aside
 

@@ -17,7 +17,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from vecall.concurrency.executor import free_frames
+from vecall.concurrency.executor import free_error_frames
 from vecall.errors import ClosedError, ConfigError
 from vecall.store.postgres.schema import SHARED
 from vecall.store.postgres.transaction import prepare_connection
@@ -32,7 +32,7 @@ from vecall.store.postgres.url import (
     pooler_refuses_options,
     pooler_renames_statements,
     set_for_transaction,
-    settings_in,
+    startup_settings_in,
 )
 from vecall.system import at_fork, socket_has_input
 from vecall.telemetry import warn_caller
@@ -197,7 +197,7 @@ class Connector:
     def _session_settings(self, conninfo: str) -> dict[str, str]:
         """Return the settings that a session has without a pooler."""
         try:
-            given = settings_in(_startup_options(conninfo_to_dict(conninfo)))
+            given = startup_settings_in(_startup_options(conninfo_to_dict(conninfo)))
         except ValueError:
             msg = "path: options: behind a pooler, expected only -c NAME=VALUE"
             raise ConfigError(msg) from None
@@ -443,7 +443,7 @@ class Connections:
             except psycopg.errors.LockNotAvailable as error:
                 if monotonic() + pause >= deadline:
                     raise
-                free_frames(error)
+                free_error_frames(error)
             else:
                 break
             time.sleep(pause)

@@ -21,10 +21,10 @@ from vecall.store.transaction import (
     ReadsAhead,
     Statement,
     announce_reads,
-    enter,
+    enter_partition,
     given_rows,
     insert_many,
-    leave,
+    leave_partition,
     retire_partition,
     rows_with_marks,
     statement_among,
@@ -367,7 +367,7 @@ class PostgresTransaction:
                 return known
             for table in _WRITTEN.findall(sql):
                 self.forget_ahead(table)
-        return self._send(sql, values)
+        return self._send_statement(sql, values)
 
     def forget_ahead(self, table: str) -> None:
         """Drop what was read ahead of a table that this transaction now changes."""
@@ -379,9 +379,9 @@ class PostgresTransaction:
         for sql, values in statements:
             key = sql, tuple(values)
             if key not in self._ahead:
-                self._ahead[key] = self._send(sql, values)
+                self._ahead[key] = self._send_statement(sql, values)
 
-    def _send(
+    def _send_statement(
         self, sql: str, values: Sequence[Any] | Mapping[str, Any]
     ) -> PostgresResult:
         if self.is_ended:
@@ -439,7 +439,7 @@ def _rows_as_arrays(
     return f"WITH {name} AS (SELECT * FROM unnest({arrays}))", values
 
 
-@enter.register
+@enter_partition.register
 def _enter_postgres_partition(
     transaction: PostgresTransaction,
     app: str,
@@ -493,7 +493,7 @@ def _send_reads_ahead(
     return True
 
 
-@leave.register
+@leave_partition.register
 def _leave_postgres_partition(
     transaction: PostgresTransaction,
     part: int,
