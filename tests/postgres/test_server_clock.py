@@ -153,11 +153,11 @@ def test_the_clock_is_measured_again_while_a_service_is_open(schema, monkeypatch
         clock = storage.expiry_clock._clock
         clock._ahead += 30.0  # as if this machine's clock had run too fast
         before = clock.wall()
-        storage._follower.check()
+        storage._follower.check_server_clock()
         assert clock.wall() - before == pytest.approx(-30.0, abs=2.0)
         right = clock.wall()
         monkeypatch.setattr(claims, "_NOW", "SELECT 1/0")
-        storage._follower.check()
+        storage._follower.check_server_clock()
         assert clock.wall() - right < 5.0
 
 
