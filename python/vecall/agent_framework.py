@@ -128,7 +128,7 @@ class VecallContextProvider(ContextProvider):
             text = "\n".join(each.text for each in given if is_user_name(each.role))
             if self._search == "session":
                 others = Filter(session_id=session_id)
-            elif session_id is not None and _has_history(agent, context):
+            elif session_id is not None and _has_session_history(agent, context):
                 others = Filter(not_session_id=session_id)
             block = await self._run.message_block(session_id, text, others)
         except Exception as error:
@@ -172,7 +172,7 @@ def _message_key(message: Any) -> tuple[Any, ...]:
     return message.role, message.message_id, message.text
 
 
-def _has_history(agent: Any, context: Any) -> bool:
+def _has_session_history(agent: Any, context: Any) -> bool:
     """Return whether a request has the earlier turns of its session."""
     return context.service_session_id is not None or any(
         isinstance(provider, HistoryProvider) and provider.load_messages

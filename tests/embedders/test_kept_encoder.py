@@ -46,7 +46,7 @@ def unread(monkeypatch):
         def refuse(_):
             pytest.fail("the weights were read")
 
-        monkeypatch.setattr(local, "_read_encoder", refuse)
+        monkeypatch.setattr(local, "_read_encoder_folder", refuse)
 
     return stop
 
@@ -162,7 +162,7 @@ def test_without_a_cache_of_this_user_the_weights_are_read(
         monkeypatch.setenv("XDG_CACHE_HOME", "cache")
     else:
         monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-    monkeypatch.setattr(local, "_read_encoder", lambda _: ("encoder", None))
+    monkeypatch.setattr(local, "_read_encoder_folder", lambda _: ("encoder", None))
     assert local._prepared_encoder(RESOURCES) == "encoder"
     assert not list(tmp_path.rglob("encoder-*"))
 

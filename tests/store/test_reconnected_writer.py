@@ -69,7 +69,7 @@ def test_an_error_that_is_not_of_the_disk_leaves_the_connection(tmp_path):
 class ThatSqliteOpensReadOnly(Database):
     """As it does without a word where it may not write a file."""
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect_to_file(self) -> sqlite3.Connection:
         return connect_to_file(self.path, self.expiry_clock, "mode=ro")
 
 

@@ -243,7 +243,7 @@ class VecallMemoryService(BaseMemoryService):
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
-        whole, taken_back = await self._read_session(session)
+        whole, taken_back = await self._read_adk_session(session)
         await self.memory.add_session_to_memory(whole)
         await self._delete_rewound_turns(whole, taken_back)
 
@@ -298,7 +298,7 @@ class VecallMemoryService(BaseMemoryService):
             StorageFullError: The disk is full; nothing was buffered.
         """
         require_methods(self.memory, "observe_session", "observe_session")
-        whole, taken_back = await self._read_session(session)
+        whole, taken_back = await self._read_adk_session(session)
         await self.memory.observe_session(whole)
         await self._delete_rewound_turns(whole, taken_back)
 
@@ -335,11 +335,11 @@ class VecallMemoryService(BaseMemoryService):
                 app_name=app_name, user_id=user_id, session_id=session_id
             )
             return
-        whole, taken_back = await self._read_session(session)
+        whole, taken_back = await self._read_adk_session(session)
         await self._delete_rewound_turns(whole, taken_back)
         await self.memory.end_session(whole)
 
-    async def _read_session(
+    async def _read_adk_session(
         self, session: Session | Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[str]]:
         content = await _read_adk_turns(get_list(session, "events", "session.events"))

@@ -354,9 +354,9 @@ def _run_consolidate(options: argparse.Namespace) -> int:
                 if group.similarity is not None:
                     how = f"cosine {group.similarity:.3f} or more"
                 kept, *merged = owner.get_many([group.kept, *group.merged])
-                print(f"{_memory_line(kept)}  {ui.dim(how)}")
+                print(f"{_printed_memory_line(kept)}  {ui.dim(how)}")
                 for each in merged:
-                    print(f"  = {_memory_line(each)}")
+                    print(f"  = {_printed_memory_line(each)}")
     verb = "" if options.yes else "would be "
     made = f" into {len(done.summaries)} summaries" if options.yes else ""
     print(f"{done.merged} {verb}merged, {done.folded} {verb}summed up{made}")
@@ -379,7 +379,7 @@ class _CountingSummarizer:
         return self._provider.get_summaries(session)
 
 
-def _memory_line(memory: MemoryEntry | None) -> str:
+def _printed_memory_line(memory: MemoryEntry | None) -> str:
     text = "" if memory is None else ui.one_line(memory.text)
     return text if len(text) <= 80 else f"{text[:79]}…"
 

@@ -180,7 +180,7 @@ def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
         if agent.plugin is not None:
             return _install_plugin(real, text, installed_settings_text(agent, hooks))
         if text is None:
-            text = _new_settings(agent)
+            text = _new_agent_settings(agent)
         settings = _checked_settings(text, agent)
         if _our_entries(settings, agent) == {name: [hooks[name]] for name in hooks}:
             return False
@@ -231,7 +231,7 @@ def uninstall_hooks(agent: Agent, path: Path) -> bool:
 def installed_settings_text(agent: Agent, hooks: Mapping[str, Any]) -> str:
     """Return what `install` writes into a new file."""
     if agent.plugin is None:
-        return _with_our_hooks(_new_settings(agent), agent, hooks)
+        return _with_our_hooks(_new_agent_settings(agent), agent, hooks)
     source = Path(__file__).with_name(agent.plugin).read_text("utf-8")
     commands = {agent.events[event]: hooks[event]["command"] for event in hooks}
     return source.replace("COMMANDS = {}", f"COMMANDS = {json.dumps(commands)}")
@@ -250,7 +250,7 @@ def _install_plugin(path: Path, before: str | None, text: str) -> bool:
     return before != text
 
 
-def _new_settings(agent: Agent) -> str:
+def _new_agent_settings(agent: Agent) -> str:
     return json.dumps({**agent.first, agent.key: {}}, indent=2) + "\n"
 
 

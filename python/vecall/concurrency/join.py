@@ -56,7 +56,7 @@ def run_sync(operation: Operation[T]) -> T:
 async def run_async(operation: Operation[T]) -> T:
     """Run an operation on the running event loop."""
     try:
-        loop = running_loop()
+        loop = running_event_loop()
         future = operation.send(None)
         while True:
             try:
@@ -128,7 +128,7 @@ def in_event_loop() -> bool:
     return True
 
 
-def running_loop() -> asyncio.AbstractEventLoop:
+def running_event_loop() -> asyncio.AbstractEventLoop:
     """Return the running event loop."""
     try:
         return asyncio.get_running_loop()

@@ -174,7 +174,7 @@ class CachedEmbedder(base.WrappedEmbedder):
             EmbedderError: The embedder's result has another shape, or is not finite
                 numbers.
         """
-        return self._embed_now(b"", self._embedder.embed, texts)
+        return self._embed_uncached_now(b"", self._embedder.embed, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Any:
         """Return the vectors of queries, from `embed_queries` of the embedder.
@@ -186,17 +186,17 @@ class CachedEmbedder(base.WrappedEmbedder):
         """
         if self._queries is None:
             return self.embed(texts)
-        return self._embed_now(b"query", self._queries, texts)
+        return self._embed_uncached_now(b"query", self._queries, texts)
 
     async def _embed_async(self, texts: Sequence[str]) -> base.Vectors:
-        return await self._embed_later(b"", self._embedder.embed, texts)
+        return await self._embed_uncached_later(b"", self._embedder.embed, texts)
 
     async def _queries_async(self, texts: Sequence[str]) -> base.Vectors:
         if self._queries is None:
             return await self._embed_async(texts)
-        return await self._embed_later(b"query", self._queries, texts)
+        return await self._embed_uncached_later(b"query", self._queries, texts)
 
-    def _embed_now(
+    def _embed_uncached_now(
         self, kind: bytes, embed: Callable[..., Any], texts: Sequence[str]
     ) -> base.Vectors:
         cache, keys = self._cache(), self._cache_keys(kind, texts)
@@ -214,7 +214,7 @@ class CachedEmbedder(base.WrappedEmbedder):
                     found[key] = future.result()
         return self._join_cached_vectors(keys, found, embedded)
 
-    async def _embed_later(
+    async def _embed_uncached_later(
         self, kind: bytes, embed: Callable[..., Any], texts: Sequence[str]
     ) -> base.Vectors:
         cache, keys = self._cache(), self._cache_keys(kind, texts)

@@ -76,7 +76,7 @@ def _prepared_encoder(folder: Path) -> Encoder:
     if path is not None:
         with suppress(OSError, ValueError, VecallError):
             return _map_encoder_file(path, key)
-    encoder, table = _read_encoder(folder)
+    encoder, table = _read_encoder_folder(folder)
     if path is not None:
         with suppress(OSError, ValueError):
             _write_encoder_file(path, key, encoder.prepared(), table)
@@ -152,7 +152,7 @@ def _encoder_table_offset(size: int) -> int:
     return -(-(_HEAD + size) // _PAGE) * _PAGE
 
 
-def _read_encoder(folder: Path) -> tuple[Encoder, NDArray[np.uint8]]:
+def _read_encoder_folder(folder: Path) -> tuple[Encoder, NDArray[np.uint8]]:
     name = _PIECES
     try:
         pieces = (folder / name).read_bytes()

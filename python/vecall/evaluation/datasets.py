@@ -134,7 +134,7 @@ def _beam_conversation(chat: dict[str, Any], app_name: str) -> Conversation:
     questions = []
     for question in chat["questions"]:
         groups = tuple(
-            frozenset(map(str, _checked_list(ids))) for ids in question["groups"]
+            frozenset(map(str, _checked_json_list(ids))) for ids in question["groups"]
         )
         evidence = frozenset[str]().union(*groups)
         category = str(question["category"])
@@ -144,7 +144,7 @@ def _beam_conversation(chat: dict[str, Any], app_name: str) -> Conversation:
         questions.append(Question(text, category, evidence, groups, before))
     questions += [
         Question(str(text), "unanswerable", frozenset())
-        for text in _checked_list(chat["unanswerable"])
+        for text in _checked_json_list(chat["unanswerable"])
     ]
     return Conversation(user, sessions, questions)
 
@@ -160,7 +160,7 @@ class _Lines:
 
     def add_json_line(self, line: dict[str, Any]) -> None:
         if "question" in line:
-            evidence = frozenset(map(str, _checked_list(line["evidence"])))
+            evidence = frozenset(map(str, _checked_json_list(line["evidence"])))
             question = Question(str(line["question"]), str(line["category"]), evidence)
             self.questions.append(question)
             return
@@ -237,7 +237,7 @@ def accept_both_halves(conversation: Conversation) -> Conversation:
     return replace(conversation, questions=questions)
 
 
-def _checked_list(value: object) -> list[Any]:
+def _checked_json_list(value: object) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError
     return value

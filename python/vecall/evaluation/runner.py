@@ -24,7 +24,7 @@ from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError
 from vecall.evaluation import metrics
 from vecall.evaluation.datasets import Conversation, Question
-from vecall.index.embedding import embedded_text
+from vecall.index.embedding import text_to_embed
 from vecall.lexical.features import query_message
 from vecall.prompts.render import estimate_tokens
 from vecall.ranking.calibration import Calibration, Signals, Weights, fit_weights
@@ -398,10 +398,10 @@ def query_map_examples(
         texts, ids = [], []
         for session in conversation.sessions:
             for event in session.events:
-                texts.append(embedded_text(event.author, str(event.content)))
+                texts.append(text_to_embed(event.author, str(event.content)))
                 ids.append(str(event.id))
         for memory in conversation.memories:
-            texts.append(embedded_text(memory.author, memory.text))
+            texts.append(text_to_embed(memory.author, memory.text))
             ids.append(str(memory.id))
         answerable = [
             question for question in conversation.questions if question.evidence

@@ -496,7 +496,7 @@ class ImportJob:
             with going_on():
                 self._add_to_window(source, batch)
         with going_on():
-            self._write_window(source)
+            self._write_import_window(source)
         if errors:
             raise errors[0]
 
@@ -515,12 +515,12 @@ class ImportJob:
         key = _import_session(batch[0].item)
         alone = any(get_field(record.item, "supersedes") for record in batch)
         if alone or any(_import_session(each[0].item) == key for each in self._window):
-            self._write_window(source)
+            self._write_import_window(source)
         self._window.append(batch)
         if alone or len(self._window) == _WRITES_AT_ONCE:
-            self._write_window(source)
+            self._write_import_window(source)
 
-    def _write_window(self, source: Source) -> None:
+    def _write_import_window(self, source: Source) -> None:
         batches, self._window = self._window, []
         if batches:
             self._open_target()
@@ -539,7 +539,7 @@ class ImportJob:
     def _write_or_report(self, batch: list[Record]) -> VecallError | None:
         """Write a batch, or the records before a bad one; return the error of that."""
         try:
-            ids = self._write_batch(batch)
+            ids = self._write_import_batch(batch)
         except VecallError as error:
             refused = isinstance(error, WriteRejectedError)
             if len(batch) > 1 and (refused or isinstance(error, InvalidArgumentError)):
@@ -564,11 +564,11 @@ class ImportJob:
                     self.report.examples.append(f"{at}: {one.detail}")
         return None
 
-    def _write_batch(self, batch: list[Record]) -> AddedIds:
+    def _write_import_batch(self, batch: list[Record]) -> AddedIds:
         first = batch[0].item
         app, user = get_field(first, "app_name"), get_field(first, "user_id")
         if self._memory is None:
-            return self._count_batch(batch, app, user)
+            return self._count_import_batch(batch, app, user)
         memory = self._memory.sync
         if "item" in first:
             memory.admin.import_jsonl(_ItemLines(app, user, batch))
@@ -594,7 +594,7 @@ class ImportJob:
             verbatim=self._is_verbatim,
         )
 
-    def _count_batch(self, batch: list[Record], app: str, user: str) -> AddedIds:
+    def _count_import_batch(self, batch: list[Record], app: str, user: str) -> AddedIds:
         """Read a batch as the intake does, without storing it; count what it has."""
         first, limits = batch[0].item, Limits()
         if "item" in first:

@@ -132,7 +132,7 @@ class Source:
 
     def decoded_text(self) -> io.TextIOWrapper:
         """Return its text, decoded as UTF-8, or as UTF-16 after a byte order mark."""
-        return io.TextIOWrapper(self.stream, _text_encoding(self.head), newline="")
+        return io.TextIOWrapper(self.stream, _encoding_of_head(self.head), newline="")
 
 
 def open_import(path: Path, name: str, **more: Any) -> Source:
@@ -146,7 +146,7 @@ def open_import(path: Path, name: str, **more: Any) -> Source:
     return Source(name, stream, path=path, total=total, **more)
 
 
-def _text_encoding(head: bytes) -> str:
+def _encoding_of_head(head: bytes) -> str:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     return "utf-8-sig"
@@ -302,7 +302,7 @@ class JsonReader:
             return False
         data = self._stream.read(max(_CHUNK, len(self._text) - self._at))
         if self._decoder is None:
-            self._decoder = codecs.getincrementaldecoder(_text_encoding(data[:4]))()
+            self._decoder = codecs.getincrementaldecoder(_encoding_of_head(data[:4]))()
         self._ended = not data
         self._line_number()
         try:

@@ -265,7 +265,7 @@ def _embed_with_retries(
             break
         except (Exception, asyncio.CancelledError) as error:
             _raise_unless_passing(error, attempt)
-        time.sleep(_retry_pause(attempt))
+        time.sleep(_embed_retry_pause(attempt))
     if isinstance(result, Awaitable):
         return _awaited_vectors(result, finish)
     return finish(result)
@@ -282,7 +282,7 @@ async def _embed_with_retries_async(
             break
         except Exception as error:
             _raise_unless_passing(error, attempt)
-        await asyncio.sleep(_retry_pause(attempt))
+        await asyncio.sleep(_embed_retry_pause(attempt))
     return finish(result)
 
 
@@ -308,7 +308,7 @@ def _embedder_failure(error: BaseException, attempt: int) -> VecallError:
     return EmbedderError(f"the embedder failed with {type(error).__name__}{tries}")
 
 
-def _retry_pause(attempt: int) -> float:
+def _embed_retry_pause(attempt: int) -> float:
     longest = _PAUSE * 2 ** (attempt - 1)
     return float(longest) * (1.0 + _chance.random())
 
@@ -334,7 +334,7 @@ def _vectors_as_bytes(vectors: Vectors) -> list[bytes | None]:
     return [vector_as_bytes(vector) for vector in vectors]
 
 
-def embedded_text(author: str | None, text: str) -> str:
+def text_to_embed(author: str | None, text: str) -> str:
     """Return the embedder's input for a memory: author and text."""
     return f"{author}: {text}" if author else text
 
@@ -342,7 +342,7 @@ def embedded_text(author: str | None, text: str) -> str:
 # Embeds, in the background, memories that were stored without an embedder.
 
 
-def move_vectors(
+def move_migrated_vectors(
     storage: store.Storage, is_stopped: Callable[[], bool] = lambda: False
 ) -> None:
     """Move the vectors that a model migration has left in `vec_next`."""
@@ -419,7 +419,7 @@ class Backfill:
             return  # the rows stay searchable by words
 
     def _move_migrated_vectors(self) -> None:
-        move_vectors(self._storage, self._stopping.is_set)
+        move_migrated_vectors(self._storage, self._stopping.is_set)
 
     def _embed_rows(self, part: int, rows: list[store.RowWithVector]) -> None:
         assert self._embedding is not None
@@ -431,7 +431,7 @@ class Backfill:
         if names is None:
             return  # the user was deleted after the rows were read
         new = {
-            each: embedded_text(row.author, row.text)
+            each: text_to_embed(row.author, row.text)
             for each, (row, *_) in zip(said, rows, strict=True)
             if each not in known
         }

@@ -470,7 +470,7 @@ class PartitionCache:
     def _load_on_its_thread(self, key: Key, done: Done) -> None:
         """Synchronize a small partition; hand a large one to its thread."""
         try:
-            if self._is_large(key):
+            if self._is_large_partition(key):
                 self._threads.run_large_load(self._load_and_tell, key, done)
                 return
         except BaseException as error:
@@ -478,7 +478,7 @@ class PartitionCache:
             raise
         self._load_and_tell(key, done)
 
-    def _is_large(self, key: Key) -> bool:
+    def _is_large_partition(self, key: Key) -> bool:
         entry = self._residents.get(key)
         if entry is not None:
             return entry.rows > _LARGE
@@ -492,14 +492,14 @@ class PartitionCache:
     def _load_and_tell(self, key: Key, done: Done) -> None:
         try:
             with suppress(MovedModelError):  # the search starts again
-                self._load_changes(key)
+                self._load_partition_changes(key)
             self.keep_to_budget()
         except BaseException as error:
             done(error)
             raise
         done(None)
 
-    def _load_changes(self, key: Key) -> None:
+    def _load_partition_changes(self, key: Key) -> None:
         with self._locks.hold_lock(key):
             found = self._newest_version(key)
             if found is None:
@@ -663,7 +663,7 @@ def _loaded_partitions_finding(storage: store.Storage) -> store.Finding:
         key = (names.app, names.user)
         try:
             loader.fill(key, LoadedPartition(names.part, 0), from_rows=True)
-            items_refused += _refused_items(storage, key)
+            items_refused += _refused_items_of_user(storage, key)
         except VecallError:
             unreadable += 1
         engine.drop(key)
@@ -691,7 +691,7 @@ def _all_partitions(storage: store.Storage) -> Iterator[store.PartitionNames]:
         after = page[-1].part
 
 
-def _refused_items(storage: store.Storage, key: tuple[str, str]) -> int:
+def _refused_items_of_user(storage: store.Storage, key: tuple[str, str]) -> int:
     """Search the items of a user once; return how many the engine refuses."""
     owner = ItemOwner(0)
     with storage.read(*key) as reads:

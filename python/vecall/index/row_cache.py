@@ -89,7 +89,7 @@ class RowCache:
         """
         with self._lock:
             for row in rows:
-                if read_at is not None and self._is_outdated(row.rid, read_at):
+                if read_at is not None and self._is_row_outdated(row.rid, read_at):
                     continue
                 if row.rid in self._rows:
                     self._drop_row(row.rid)
@@ -128,7 +128,7 @@ class RowCache:
             if len(self._valid_from) > _PARTITIONS_KEPT:
                 self._valid_from.before = self._valid_from.popitem(last=False)[1]
 
-    def _is_outdated(self, rid: int, read_at: int) -> bool:
+    def _is_row_outdated(self, rid: int, read_at: int) -> bool:
         if read_at < max(self._forgets_before, self._valid_from[rid >> 32]):
             return True
         return self._forgotten.get(rid, 0) > read_at

@@ -306,7 +306,7 @@ def _draft_of_event(
         kind=_text_or_none(get_field(event, "kind")) or EPISODE,
         source=_text_or_none(get_field(event, "source")),
         trust=_text_or_none(get_field(event, "trust")),
-        content=_content_json(message if content is event else content, texts),
+        content=_json_of_content_parts(message if content is event else content, texts),
         meta=metadata_json(scope.meta, limits, in_order=scope.verbatim),
         importance=importance,
         ordered=True,
@@ -441,7 +441,7 @@ def _entry_draft(
         kind=_text_or_none(get_field(fields, "kind")),
         source=_text_or_none(get_field(fields, "source")),
         trust=_text_or_none(get_field(fields, "trust")),
-        content=_content_json(content, texts),
+        content=_json_of_content_parts(content, texts),
         meta=metadata_json(scope.meta, limits, in_order=scope.verbatim),
         importance=importance,
     )
@@ -479,7 +479,7 @@ def _text_or_none(value: object) -> str | None:
     return to_valid_utf8(value) if isinstance(value, str) and value else None
 
 
-def _content_json(content: object, texts: Sequence[str]) -> str | None:
+def _json_of_content_parts(content: object, texts: Sequence[str]) -> str | None:
     """Return a content of several parts as JSON; None for a single text."""
     if len(texts) < 2:
         return None

@@ -224,7 +224,7 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     if toned and language != languages.VIETNAMESE:
         terms += _vietnamese_terms(toned)
     marks = features.text_marks(text, folded, words, author)
-    parts = [*tokenizer.joined_numbers(words), *tokenizer.joined_parts(text)]
+    parts = [*tokenizer.joined_numbers(words), *tokenizer.joined_identifier_parts(text)]
     if "+" in folded or "#" in folded:
         parts += tokenizer.base_letters(words)
     if not folded.isascii():

@@ -178,7 +178,7 @@ def _unless_cancelled(handler: Any) -> Any:
     return handle
 
 
-def decode_line(line: bytes) -> Any:
+def decode_mcp_line(line: bytes) -> Any:
     """Return a message of the SDK, or raise ValueError."""
     if IS_FIRST:
         from mcp.types import JSONRPCMessage
@@ -189,7 +189,7 @@ def decode_line(line: bytes) -> Any:
     return jsonrpc_message_adapter.validate_json(line, by_name=False)
 
 
-def encode_message(message: Any) -> bytes:
+def encode_mcp_message(message: Any) -> bytes:
     """Return the line of a message of the SDK."""
     text: str
     if IS_FIRST:
@@ -213,13 +213,13 @@ def refusal_of_line(line: bytes) -> bytes:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
-        return _wire_error(None, -32700, "Parse error")
+        return _mcp_wire_error(None, -32700, "Parse error")
     id_ = value.get("id") if isinstance(value, Mapping) else None
     is_id = isinstance(id_, str | int) and not isinstance(id_, bool)
-    return _wire_error(id_ if is_id else None, -32600, "Invalid request")
+    return _mcp_wire_error(id_ if is_id else None, -32600, "Invalid request")
 
 
-def _wire_error(id_: str | int | None, code: int, message: str) -> bytes:
+def _mcp_wire_error(id_: str | int | None, code: int, message: str) -> bytes:
     error = {"code": code, "message": message}
     return json.dumps({"jsonrpc": "2.0", "id": id_, "error": error}).encode() + b"\n"
 
@@ -425,7 +425,7 @@ class _Connection:
                     await self._writer.write_line(refusal_of_line(b""))
                     continue
                 try:
-                    message = decode_line(line)
+                    message = decode_mcp_line(line)
                 except ValueError:
                     await self._writer.write_line(refusal_of_line(line))
                     continue
@@ -441,7 +441,7 @@ class _Connection:
         async with from_server:
             async for session_message in from_server:
                 message = session_message.message
-                await self._writer.write_line(encode_message(message))
+                await self._writer.write_line(encode_mcp_message(message))
                 answered = content_of_message(message)
                 if not hasattr(answered, "method"):
                     self._close_request(answered.id)

@@ -65,7 +65,7 @@ class Desk:
         self.owner: Owner = {"app_name": access.app_name, "user_id": access.user_id}
         self._ids_by_text: OrderedDict[bytes, str] = OrderedDict()
 
-    def note_shown(self, *memories: Mapping[str, Any]) -> None:
+    def note_shown_memories(self, *memories: Mapping[str, Any]) -> None:
         """Record memories of an answer; the oldest of 10,000 is discarded."""
         for memory in memories:
             if (id_ := memory.get("id")) is not None:
@@ -209,7 +209,7 @@ class SearchMemory(DeskTool, for_models.SearchTool):
             checked,
             widest,
         )
-        self._desk.note_shown(*answer["memories"])
+        self._desk.note_shown_memories(*answer["memories"])
         return answer
 
 
@@ -237,7 +237,7 @@ class GetMemory(DeskTool):
             answer = self._memory_from(entry, begin)
         else:
             answer = await asyncio.to_thread(self._memory_from, entry, begin)
-        self._desk.note_shown(answer)
+        self._desk.note_shown_memories(answer)
         return {**answer, "note": output.NOTE}
 
     def _memory_from(self, entry: MemoryEntry, begin: int) -> dict[str, Any]:
@@ -285,7 +285,7 @@ class ListMemories(DeskTool):
             answer["next"] = page[len(memories) - 1].id
         elif page.next is not None:
             answer["next"] = page.next
-        self._desk.note_shown(*memories)
+        self._desk.note_shown_memories(*memories)
         if memories:
             answer["note"] = output.NOTE
         return answer
@@ -314,13 +314,13 @@ class AddMemory(DeskTool, for_models.Remember):
     ) -> base.Answer:
         text = for_models.checked_fact_text(given)
         known = self._desk.id_shown_with(text)
-        if known is not None and await self._still_says(known, text):
+        if known is not None and await self._still_has_shown_text(known, text):
             return {"status": "already_remembered", "id": known}
         answer = await super()._call_tool(memory, given, turn)
-        self._desk.note_shown(*answer.get("similar", ()))
+        self._desk.note_shown_memories(*answer.get("similar", ()))
         return answer
 
-    async def _still_says(self, id_: str, text: str) -> bool:
+    async def _still_has_shown_text(self, id_: str, text: str) -> bool:
         """Whether a memory still has the text with which it was shown."""
         try:
             entry = await self._desk.get_readable_memory(id_)

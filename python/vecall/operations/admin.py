@@ -18,9 +18,9 @@ from vecall.embedders.base import can_embed
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.index.embedding import (
     EmbeddingQueue,
-    embedded_text,
     model_of_embedder,
-    move_vectors,
+    move_migrated_vectors,
+    text_to_embed,
 )
 from vecall.operations.consolidation import Consolidator
 from vecall.operations.import_export import (
@@ -71,7 +71,7 @@ class Reembedding:
         """
         candidate = model_of_embedder(self._embedder)
         # Only a crash leaves such vectors: a migration begins when all are moved.
-        move_vectors(self._storage)
+        move_migrated_vectors(self._storage)
         model = self._storage.begin_migration(candidate)
         if model is None:  # no model before, or the same one: nothing to embed
             with self._storage.read() as reads:
@@ -122,7 +122,7 @@ class Reembedding:
                 vectors: list[bytes | None] = []
                 if rows:
                     vectors = embedding.embed_now(
-                        [embedded_text(row.author, row.text) for row, *_ in rows]
+                        [text_to_embed(row.author, row.text) for row, *_ in rows]
                     )
                 if rows or cursor is not None:
                     job = store.PutNextVectors(model.id, rows, vectors, cursor)

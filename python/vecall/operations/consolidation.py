@@ -289,7 +289,7 @@ class ConsolidationPlan:
         make_fields_exact(self)
         try:
             checked_kinds_to_summarize(self.fold)
-            checked_similarity(self.similarity)
+            checked_merge_similarity(self.similarity)
             if self.older_than is not None:
                 ttl_seconds(self.older_than, "older_than")
             self.seconds_between()
@@ -311,7 +311,7 @@ def checked_kinds_to_summarize(fold: object) -> frozenset[str]:
     raise errors.InvalidArgumentError(f"fold: expected some of {', '.join(known)}")
 
 
-def checked_similarity(value: Any) -> float | None:
+def checked_merge_similarity(value: Any) -> float | None:
     """Return the least cosine of facts to merge, or None, checked."""
     value = exact(value)
     if value is None:
@@ -381,7 +381,7 @@ class Consolidator(OperationGroup):
         checked_bool(request.merge, "merge")
         self.memory.rights.require_all_tiers()
         key = self.memory.key(app_name, user_id, write=not dry)
-        similarity = checked_similarity(request.similarity)
+        similarity = checked_merge_similarity(request.similarity)
         fold = checked_kinds_to_summarize(request.fold)
         provider = checked_summarizer(request.summarizer) or self._observing.summarizer
         age = None

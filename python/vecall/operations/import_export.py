@@ -80,7 +80,7 @@ def export_lines(
             header = {"app": in_app, "user": of_user, "created_at": made}
             _write_export_line(file, {"part": header})
             lines = reads.export_lines(part, number)
-            shown = lines if quarantined else store.free_lines(lines)
+            shown = lines if quarantined else store.unheld_lines(lines)
             for kind, values in in_slices(shown, gives_way=True):
                 _write_export_line(file, {kind: values})
                 count += kind == "mem"
@@ -200,7 +200,7 @@ def _reviewed_line(
     if reviewed == original:
         return values
     if kind == "told":
-        event = reviewed and json.dumps(_reviewed_event(values, reviewed))
+        event = reviewed and json.dumps(_reviewed_import_event(values, reviewed))
         return {**values, "event": event}
     assert reviewed is not None
     redacted = reviewed.text != original.text
@@ -219,7 +219,7 @@ def _reviewed_line(
     return {k: v for k, v in {**values, **changed}.items() if v is not None}
 
 
-def _reviewed_event(values: dict[str, Any], reviewed: Draft) -> dict[str, Any]:
+def _reviewed_import_event(values: dict[str, Any], reviewed: Draft) -> dict[str, Any]:
     summary = compaction_of(parse_stored_object(values["event"]))
     if summary is not None:
         return compaction_event(replace(summary, summary=reviewed.text))

@@ -120,7 +120,7 @@ class WriteReviewer:
         concurrent = is_async(hook)
         verdicts = await self.thread.call_plugin(
             partial(
-                _await_verdicts if concurrent else _collect_verdicts, judge, drafts
+                _await_verdicts if concurrent else _collect_hook_verdicts, judge, drafts
             ),
             concurrent=concurrent,
             name="on_write",
@@ -141,7 +141,7 @@ Judge = Callable[[Draft], object]
 """Calls the hook with a draft; returns its verdict, or an awaitable of it."""
 
 
-def _collect_verdicts(judge: Judge, drafts: Iterable[Draft]) -> Any:
+def _collect_hook_verdicts(judge: Judge, drafts: Iterable[Draft]) -> Any:
     verdicts: list[object] = []
     waiting = in_slices(drafts)
     for draft in waiting:

@@ -20,7 +20,7 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, list_of_one_or_more
 from vecall.filters.rights import Rights
-from vecall.index.embedding import EmbeddingQueue, embedded_text
+from vecall.index.embedding import EmbeddingQueue, text_to_embed
 from vecall.ingest.drafts import (
     GivenTurns,
     Written,
@@ -194,7 +194,7 @@ def _unembedded(
         if known.vectors:
             draft.vec = known.vectors.get((draft.hash, draft.author))
         if draft.vec is None:
-            text = embedded_text(draft.author, draft.text)
+            text = text_to_embed(draft.author, draft.text)
             new.setdefault(text, []).append(draft)
     return new
 

@@ -26,7 +26,7 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, list_of_one_or_more, to_valid_utf8
 from vecall.embedders import Vectors
 from vecall.filters.metadata import asks_times, passes
-from vecall.index.embedding import EmbeddingQueue, embedded_text
+from vecall.index.embedding import EmbeddingQueue, text_to_embed
 from vecall.ingest.drafts import (
     Parted,
     Written,
@@ -42,7 +42,7 @@ from vecall.ingest.drafts import (
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.passages import each_draft
 from vecall.lexical import content_words
-from vecall.lexical.tokenizer import has_word
+from vecall.lexical.tokenizer import has_word_or_emoji
 from vecall.limits import Compaction, Limits, Trigger
 from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import (
@@ -307,7 +307,7 @@ class VectorStoreMemory:
         """Store turns, and delete those that a rewind among them removed."""
         app, user = str(scope.app), str(scope.user)
         scope = scope._replace(include=self._include)
-        turns = await self._read(
+        turns = await self._parse_args(
             drafts_of_turns, events, session_id, scope, self.limits, in_slices
         )
         require_some_draft(turns.given)
@@ -323,7 +323,7 @@ class VectorStoreMemory:
         self._check_owner(app, user)
         entries = in_slices(list_of_one_or_more(memories, "memories"))
         scope = call_metadata(metadata, app, user)
-        given = await self._read(entry_drafts, entries, scope, self.limits)
+        given = await self._parse_args(entry_drafts, entries, scope, self.limits)
         ids = await self._add_drafts(app, user, each_draft(given))
         return align_ids_with_items(given, Written(ids, {}))
 
@@ -332,7 +332,7 @@ class VectorStoreMemory:
     ) -> list[str]:
         """Embed and store; return the ids. `close` waits for calls in progress."""
         self._check_row_ttl(drafts)
-        texts = [embedded_text(draft.author, draft.text) for draft in drafts]
+        texts = [text_to_embed(draft.author, draft.text) for draft in drafts]
         vectors = await self._embedding.embed_texts(app, user, texts)
         if None in vectors:
             msg = (
@@ -364,7 +364,7 @@ class VectorStoreMemory:
         if not ids:
             return
         if has_method(self.store, "delete"):
-            await self._delete_rows(app, user, ids, "delete")
+            await self._delete_stored_rows(app, user, ids, "delete")
         elif not self._warned:
             self._warned = True
             _log.warning(
@@ -405,7 +405,7 @@ class VectorStoreMemory:
         """Return the memories nearest to a query, with their scores, best first."""
         app, user = str(scope.app_name), str(scope.user_id)
         query = to_valid_utf8(query[: self.limits.max_query_chars])
-        if vector is None and not has_word(query):
+        if vector is None and not has_word_or_emoji(query):
             return []
         if vector is None:
             vector = self._embedding.cached_query_vector(app, user, query)
@@ -468,10 +468,10 @@ class VectorStoreMemory:
         if memory_id is None:
             return
         id_ = validation.check_name(memory_id, "memory_id", self.limits)
-        await self._delete_rows(app, user, [id_], "delete_memory")
+        await self._delete_stored_rows(app, user, [id_], "delete_memory")
         self._waiting.drop_turns(app, user, {id_})
 
-    async def _delete_rows(
+    async def _delete_stored_rows(
         self, app: str, user: str, ids: Sequence[str], who: str
     ) -> int:
         """Delete memories of a user; return how many existed."""
@@ -541,7 +541,7 @@ class VectorStoreMemory:
         proposal = self._proposals.take_forget_proposal((app, user), token, chosen, now)
         meant = list(proposal.shown) if chosen is None else chosen
         try:
-            count = await self._delete_rows(app, user, meant, "confirm_forget")
+            count = await self._delete_stored_rows(app, user, meant, "confirm_forget")
         except BaseException:
             # Some memories may be deleted; the same token deletes the rest.
             self._proposals.put_back_forget_proposal(token, proposal)
@@ -605,9 +605,9 @@ class VectorStoreMemory:
         app, user = head.app, head.user
         self._check_owner(app, user)
         due = DueSession(app, user, head.id)
-        parted: Parted = await self._read(split_by_rewind, head.events, in_slices)
+        parted: Parted = await self._parse_args(split_by_rewind, head.events, in_slices)
         taken_back = memory_ids_of(parted.taken_back, head.id)
-        content: SessionContent = await self._read(
+        content: SessionContent = await self._parse_args(
             session_content, parted.counted, head, self.limits, self._include
         )
         known = self._waiting.known_turn_ids(due, content)
@@ -650,7 +650,7 @@ class VectorStoreMemory:
                 # The caller of the other run gets its error; this run tries again.
                 with suppress(Exception):
                     await Join(other)
-            run = partial(self._run_flush, due, mine, compactions_only)
+            run = partial(self._flush_session_here, due, mine, compactions_only)
             self._maker.run(run, concurrent=False)
         except BaseException as error:
             self._end_session_run(due, mine)
@@ -661,7 +661,7 @@ class VectorStoreMemory:
         made: list[str] = await Join(mine)
         return made
 
-    def _run_flush(
+    def _flush_session_here(
         self, due: DueSession, promise: Future[list[str]], compactions_only: bool
     ) -> None:
         """Make memories of a session on this thread, and resolve a promise."""
@@ -708,7 +708,7 @@ class VectorStoreMemory:
         await self._delete_rewound(due.app, due.user, written)
         return []
 
-    async def _read(self, function: Callable[..., T], *args: Any) -> T:
+    async def _parse_args(self, function: Callable[..., T], *args: Any) -> T:
         """Parse arguments off the event loop."""
         work = partial(function, *args)
         result: T = await Join(self._reader.run(work, concurrent=False))

@@ -30,7 +30,7 @@ from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import Key, RowCache, name_key
 from vecall.lexical import DATED, QUESTION, query_terms
 from vecall.lexical.features import query_message
-from vecall.lexical.tokenizer import has_word
+from vecall.lexical.tokenizer import has_word_or_emoji
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import (
     DAY,
@@ -342,7 +342,7 @@ class Searcher:
     async def search(self, request: SearchRequest) -> SearchMemoryResponse:
         """Return the best memories."""
         vector = request.vector
-        if vector is None and not has_word(request.query):
+        if vector is None and not has_word_or_emoji(request.query):
             return SearchMemoryResponse()
         embedding = self._embedding
         if (
@@ -361,7 +361,7 @@ class Searcher:
         answered = (
             self._query_engine(request, vector, target)
             if request.top_k <= _INLINE
-            else await self._here_or_elsewhere(
+            else await self._run_search_step(
                 request.top_k, request, self._query_engine, request, vector, target
             )
         )
@@ -377,9 +377,9 @@ class Searcher:
             made = _ENTRIES.answer(found, rows, request.top_k, law, scale, now, "user")
             if made is not None:
                 return self._judged_response(*made, answer, request, vector)
-        return await self._response_by_hits(request, vector, answered)
+        return await self._search_response_by_hits(request, vector, answered)
 
-    async def _response_by_hits(
+    async def _search_response_by_hits(
         self, request: SearchRequest, vector: Vectors | None, answered: Answered
     ) -> SearchMemoryResponse:
         """Return the best memories where each hit is looked at in Python."""
@@ -397,15 +397,15 @@ class Searcher:
             pairs.sort(key=_score_sort_key)
         if is_plain:
             pairs = pairs[: request.top_k]
-        rate, respond = self._scoring.rate_hits, self._response_of_pairs
-        await self._here_or_elsewhere(len(pairs), request, rate, pairs, answer)
+        rate, respond = self._scoring.rate_hits, self._search_response_of_pairs
+        await self._run_search_step(len(pairs), request, rate, pairs, answer)
         if not is_plain:
             pairs = await self._reordered_hits(request, pairs, answer, now)
-        return await self._here_or_elsewhere(
+        return await self._run_search_step(
             len(pairs), request, respond, pairs, answer, request, vector, now
         )
 
-    async def _here_or_elsewhere(
+    async def _run_search_step(
         self, hits: int, request: SearchRequest, work: Callable[..., T], *args: Any
     ) -> T:
         """Run a step of a search; with many hits, on another thread."""
@@ -481,7 +481,7 @@ class Searcher:
                     # it. This one did not: what it has loaded is new enough, whatever
                     # an earlier check said.
                     target = partitions.version_of(key) or target
-                answer = await self._here_or_elsewhere(
+                answer = await self._run_search_step(
                     request.top_k, request, self._query_engine, request, vector, target
                 )
                 if answer is not None:
@@ -540,7 +540,7 @@ class Searcher:
                 QUESTION,
                 marks.time,
                 list(marks.authors),
-                _author_keys(tuple(request.authors)),
+                _engine_keys_of_authors(tuple(request.authors)),
                 weights.engine_ranking,
                 self._scoring.known_model,
                 **options,
@@ -568,7 +568,7 @@ class Searcher:
         )
         return found, known_rows, answer, now
 
-    def _response_of_pairs(
+    def _search_response_of_pairs(
         self,
         found: Found,
         answer: QueryStats,
@@ -668,7 +668,7 @@ def _score_sort_key(pair: tuple[Hit, Row]) -> tuple[float, float, str]:
 
 
 @lru_cache(64)
-def _author_keys(names: tuple[str, ...]) -> list[int]:
+def _engine_keys_of_authors(names: tuple[str, ...]) -> list[int]:
     return [name_key(name) for name in names]
 
 

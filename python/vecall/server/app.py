@@ -32,7 +32,7 @@ from vecall.server.routing import (
     ServerState,
     SessionLoader,
 )
-from vecall.server.schemas import openapi, shared_schemas
+from vecall.server.schemas import openapi, ref, shared_schemas
 from vecall.server.tokens import Token, TokenSource
 from vecall.server.ui import page_operations
 from vecall.service.memory_service import MemoryService
@@ -180,7 +180,7 @@ class _Application:
             "batch": limits.max_body_bytes,
         }[operation.body_limit]
         body = await self._gate.read_bytes(request, token.id, max_bytes, held)
-        schema = requests.ref(operation.body)
+        schema = ref(operation.body)
         return await self._gate.parse_body(body, token.id, schema, self._validator)
 
     async def _answer_in_time(
@@ -200,7 +200,7 @@ class _Application:
             else:
                 await asyncio.wait([work], timeout=seconds - quick)
         if not work.done():
-            work.add_done_callback(_retrieve_error)
+            work.add_done_callback(_retrieve_task_error)
             work.cancel()
             if left:
                 raise HttpError("disconnected", "The client has disconnected.")
@@ -313,7 +313,7 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         await asyncio.sleep(_QUICK_S)  # a source that never waits would hold the loop
 
 
-def _retrieve_error(work: asyncio.Future[Response]) -> None:
+def _retrieve_task_error(work: asyncio.Future[Response]) -> None:
     """Do not log the error of an abandoned task; its message may contain user text."""
     if not work.cancelled():
         work.exception()

@@ -235,13 +235,13 @@ def _json_values(value: Any, each: Each = iter) -> Any:
     return value
 
 
-async def _write_nothing(_: RequestContext, __: object) -> Response:
+async def _empty_response(_: RequestContext, __: object) -> Response:
     return Response(status_code=204)
 
 
 _Writer = Callable[[RequestContext, Any], Awaitable[Response]]
 _WRITERS: dict[str | None, _Writer] = {
-    None: _write_nothing,
+    None: _empty_response,
     "Memory": memory_response,
     "Found": search_response,
     "Page": page_response,
@@ -495,7 +495,7 @@ async def report_ready(call: RequestContext) -> Response:
     raise HttpError("not_ready", msg)
 
 
-async def openapi_document(call: RequestContext) -> Response:
+async def openapi_response(call: RequestContext) -> Response:
     """Return this document."""
     return raw_json(call.state.openapi_document_at(call.mounted_at))
 

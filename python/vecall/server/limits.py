@@ -254,7 +254,7 @@ class Pauses:
         with self._lock:
             if self._thread is None or not self._thread.is_alive():  # as after a fork
                 self._thread = threading.Thread(
-                    target=_measure_pauses,
+                    target=_measure_event_loop_pauses,
                     args=(weakref.ref(self),),
                     name="vecall-pauses",
                     daemon=True,
@@ -270,7 +270,7 @@ class Pauses:
         self.longest = max(self.longest, seconds)
 
 
-def _measure_pauses(of: weakref.ref[Pauses]) -> None:
+def _measure_event_loop_pauses(of: weakref.ref[Pauses]) -> None:
     while True:
         begin = time.perf_counter()
         time.sleep(_TICK_S)

@@ -98,11 +98,6 @@ EACH_ALONE = "x-each-alone"
 """Of an array: an invalid item is left out, with its reason, and no other item."""
 
 
-def ref(name: str) -> Schema:
-    """Refer to a shared schema."""
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
 def closed_schema(properties: dict[str, Schema], *required: str) -> Schema:
     """Return the schema of an object without further fields."""
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -183,14 +178,14 @@ class Validator:
             for number, item in enumerate(value):
                 place = f"{where}[{number}]"
                 if alone:
-                    value[number] = self._checked_turn(item, items, place)
+                    value[number] = self._checked_body_turn(item, items, place)
                 else:
                     self.check_value(item, items, place)
         elif kind == "object":
             assert isinstance(value, dict)
             self._check_fields(value, schema, where)
 
-    def _checked_turn(self, item: object, schema: Schema, where: str) -> object:
+    def _checked_body_turn(self, item: object, schema: Schema, where: str) -> object:
         turn = unwrap_langchain_message(item)
         try:
             self.check_value(turn, schema, where)
@@ -376,14 +371,14 @@ class Gate:
     ) -> bytes:
         seconds = self.limits.body_seconds
         try:
-            return await await_within(seconds, self._read(request, token, max_bytes))
+            return await await_within(seconds, self._receive(request, token, max_bytes))
         except TimeoutError:
             msg = f"The body must be there within {seconds:g} s."
             raise HttpError("too_slow", msg) from None
         except ClientDisconnect:
             raise HttpError("disconnected", "The body has no end.") from None
 
-    async def _read(self, request: HttpRequest, token: str, max_bytes: int) -> bytes:
+    async def _receive(self, request: HttpRequest, token: str, max_bytes: int) -> bytes:
         declared, max_parts = request.declared_size, self.limits.max_json_parts
         too_large = f"The body has at most {max_bytes} bytes."
         if "expect" in request.given and declared is not None and declared > max_bytes:
@@ -435,7 +430,7 @@ def _count_json_parts(piece: bytes) -> int:
     return sum(int(np.count_nonzero(data == each)) for each in _PARTS)
 
 
-def _refuse_constant(_: str) -> NoReturn:
+def _refuse_json_constant(_: str) -> NoReturn:
     raise ValueError("not JSON")
 
 
@@ -448,7 +443,7 @@ def _object_without_repeats(fields: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _decode = json.JSONDecoder(
-    parse_constant=_refuse_constant, object_pairs_hook=_object_without_repeats
+    parse_constant=_refuse_json_constant, object_pairs_hook=_object_without_repeats
 ).decode
 
 

@@ -22,7 +22,7 @@ from vecall.filters.metadata import MOST_KEYS, MOST_VALUES, TIMES
 from vecall.filters.rights import TRUST_TIERS
 from vecall.ingest.fields import ENTRY, EVENT
 from vecall.limits import HttpLimits, Limits
-from vecall.server.requests import EACH_ALONE, Schema, access_writes, closed_schema, ref
+from vecall.server.requests import EACH_ALONE, Schema, access_writes, closed_schema
 from vecall.server.responses import CODES
 from vecall.server.routing import PATH_ARGUMENTS, Operation
 from vecall.server.tokens import Token
@@ -37,6 +37,13 @@ _SHARE: Schema = {**_NUMBER, "minimum": 0, "maximum": 1}
 _LABEL: Schema = {**_WORD, "maxLength": 512}
 FLAG: Schema = {"type": "boolean"}
 YES: Schema = {**FLAG, "enum": [True]}
+
+
+def ref(name: str) -> Schema:
+    """Refer to a shared schema."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
 _NAME = ref("Name")
 _META = ref("Metadata")
 _TIME = ref("Time")

@@ -355,13 +355,13 @@ class TokenFile:
             os.close(handle)
             raise ConfigError("tokens: not a file")
         with os.fdopen(handle, encoding="utf-8") as file:
-            self._check_owner(os.fstat(handle))
+            self._check_token_file_owner(os.fstat(handle))
             try:
                 return tokens_from_json(file.read())
             except UnicodeDecodeError:
                 raise ConfigError("tokens: the file is not UTF-8") from None
 
-    def _check_owner(self, facts: os.stat_result) -> None:
+    def _check_token_file_owner(self, facts: os.stat_result) -> None:
         """Refuse a file that other users can read, write or replace."""
         if system.rights_of_others(facts):
             raise ConfigError("tokens: the file must not be open to others: chmod 600")

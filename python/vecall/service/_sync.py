@@ -820,7 +820,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name, state, limit or filter.
         """
         return run_sync(
-            self._stored.list_page(
+            self._stored.list_memory_page(
                 app_name, user_id, state, cursor, limit, scope, filter, include_expired
             )
         )

@@ -1033,7 +1033,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name, state, limit or filter.
         """
         return await run_async(
-            self._stored.list_page(
+            self._stored.list_memory_page(
                 app_name, user_id, state, cursor, limit, scope, filter, include_expired
             )
         )

@@ -96,4 +96,4 @@ from vecall.store.writes.sessions import (
     PostponeSession,
     stored_integer,
 )
-from vecall.store.writes.transfers import ImportLines, free_lines, header_model
+from vecall.store.writes.transfers import ImportLines, model_of_header, unheld_lines

@@ -48,7 +48,7 @@ def limits_of_service(memory: object) -> Limits:
     return limits if isinstance(limits, Limits) else Limits()
 
 
-def has_methods(memory: object, *names: str) -> bool:
+def has_memory_methods(memory: object, *names: str) -> bool:
     """Return whether a service has the named methods and supports them."""
     if set(names) & set(getattr(memory, "lacking", ())):
         return False
@@ -62,7 +62,7 @@ def has_methods(memory: object, *names: str) -> bool:
 
 def require_methods(memory: object, who: str, *names: str) -> None:
     """Raise ConfigError if a service lacks methods that a tool or a call needs."""
-    if not has_methods(memory, *names):
+    if not has_memory_methods(memory, *names):
         needed = " and ".join(names)
         msg = f"{who}: this memory service has no {needed}, which is needed"
         raise errors.ConfigError(msg)
@@ -405,7 +405,7 @@ class MemoryTool(ABC):
     @classmethod
     def serves(cls, memory: MemoryProtocol | None) -> bool:
         """Return whether a service has the methods that the tool needs."""
-        return memory is None or has_methods(memory, *cls._needs)
+        return memory is None or has_memory_methods(memory, *cls._needs)
 
     @property
     def _arguments(self) -> dict[str, Argument]:

@@ -547,7 +547,7 @@ class Remember(WritingTool):
             if older and not base.takes_argument(memory.add_memory, "supersedes"):
                 msg = "supersedes: this memory service replaces no memories"
                 raise InvalidArgumentError(msg)
-            if not await self._may_replace(memory, older):
+            if not await self._may_correct_memories(memory, older):
                 return {**self._without_memory}
             more["supersedes"] = older
         try:
@@ -563,12 +563,12 @@ class Remember(WritingTool):
         if not ids or ids[0] is None:
             return {**self._without_memory}
         answer = {"status": "remembered", "id": ids[0]}
-        similar = await self._show_similar(getattr(ids, "similar", ()))
+        similar = await self._similar_as_json(getattr(ids, "similar", ()))
         return (
             {**answer, "similar": similar, "note": output.NOTE} if similar else answer
         )
 
-    async def _may_replace(self, memory: Any, ids: list[Any]) -> bool:
+    async def _may_correct_memories(self, memory: Any, ids: list[Any]) -> bool:
         """Whether the model may correct each of the memories, which must exist."""
         for id_ in ids:
             checked = check_name(id_, "supersedes", self._limits)
@@ -581,7 +581,7 @@ class Remember(WritingTool):
                 return False
         return True
 
-    async def _show_similar(
+    async def _similar_as_json(
         self, found: Sequence[Sequence[Any]]
     ) -> list[dict[str, Any]]:
         """Return the memories that the model may replace, as JSON values."""

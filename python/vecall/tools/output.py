@@ -87,7 +87,7 @@ def cut_from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece
     begin = min(max(begin, 0), len(text))
 
     def part(size: int) -> Piece:
-        return _part_of_piece(piece, begin, begin + size)
+        return _shown_part_of_piece(piece, begin, begin + size)
 
     return _largest_fitting_part(part, len(text) - begin, most, cost)
 
@@ -166,7 +166,7 @@ def _shortened_piece(
 
     def part(size: int) -> Piece:
         begin = _best_window(found, len(text), size)
-        return _part_of_piece(piece, begin, begin + size)
+        return _shown_part_of_piece(piece, begin, begin + size)
 
     return _largest_fitting_part(part, len(text), most, cost)
 
@@ -185,7 +185,7 @@ def _largest_fitting_part(
     return piece
 
 
-def _part_of_piece(piece: Piece, begin: int, end: int) -> Piece:
+def _shown_part_of_piece(piece: Piece, begin: int, end: int) -> Piece:
     text = piece.memory.text
     end = min(end, len(text))
     if end - begin > 4 * _EDGE:

@@ -285,10 +285,10 @@ class PreloadMemory(base.MemoryTool):
         is_cut = {
             id(each) for each, piece in zip(found, pieces, strict=True) if piece.cut
         }
-        shown = [each for each in found if self._fits_budget(self._render_block(each))]
+        shown = [each for each in found if self._fits_tokens(self._render_block(each))]
         while shown:
             block = self._render_block(*shown)
-            if self._fits_budget(block):
+            if self._fits_tokens(block):
                 return output.ShownBlock(block, frozenset(map(output.key_of, shown)))
             # Drop a cut text before a whole one.
             cut_ones = [at for at, each in enumerate(shown) if id(each) in is_cut]
@@ -302,7 +302,7 @@ class PreloadMemory(base.MemoryTool):
     def _block_token_cost(self, *memories: types.MemoryEntry) -> int:
         return self._count(self._render_block(*memories))
 
-    def _fits_budget(self, block: str) -> bool:
+    def _fits_tokens(self, block: str) -> bool:
         return self._max_tokens is None or self._count(block) <= self._max_tokens
 
     async def _call_tool(

@@ -195,11 +195,11 @@ def check_store_filter(wanted: object, limits: Limits) -> PartitionScope:
         None if session is None else check_name(session, "filter.session_id", limits),
         None if after is None else to_micros(to_seconds(after, "filter.after")),
         None if before is None else to_micros(to_seconds(before, "filter.before")),
-        None if wanted.where is None else _checked_where(wanted.where, limits),
+        None if wanted.where is None else _checked_row_conditions(wanted.where, limits),
     )
 
 
-def _checked_where(given: object, limits: Limits) -> Filter:
+def _checked_row_conditions(given: object, limits: Limits) -> Filter:
     """Return conditions on labels and metadata."""
     if not isinstance(given, Filter):
         raise errors.InvalidTypeError("filter.where: expected a Filter")
@@ -526,7 +526,7 @@ class RemoteVectorStore(CheckedVectorStore):
 
         def run() -> T:
             self._call_of_thread.deadline = deadline
-            if self._seconds_left() <= 0:
+            if self._call_seconds_left() <= 0:
                 msg = "all connections of the vector store were in use; try again"
                 raise errors.BusyError(msg)
             return work()
@@ -539,12 +539,12 @@ class RemoteVectorStore(CheckedVectorStore):
             raise closed_store_error() from None
         return await asyncio.wrap_future(future)
 
-    def _seconds_left(self) -> float:
+    def _call_seconds_left(self) -> float:
         """Return the seconds that the call on this thread has left."""
         left: float = self._call_of_thread.deadline - monotonic()
         return left
 
-    def _require_length(
+    def _require_dim(
         self, vector: NDArray[np.float32], read: Callable[[], int | None]
     ) -> bool:
         """Check a vector's length; return whether that of stored ones is known."""

@@ -221,12 +221,12 @@ class RedisVectorStore(base.RemoteVectorStore):
     def _store_row(
         self, key: base.Key, row: base.StoredRow, vector: NDArray[np.float32]
     ) -> None:
-        self._require_length(vector, self._read_redis_vector_length)
+        self._require_dim(vector, self._read_redis_vector_length)
         keys = (self._length_key, self._redis_key_of_user(key))
         values = (vector.size, vector.astype("<f4").tobytes(), row.id.encode())
         answer = self._send("EVAL", _UPSERT, 2, *keys, *values, attributes_of_row(row))
         self._dimensions = int(answer)
-        self._require_length(vector, self._read_redis_vector_length)
+        self._require_dim(vector, self._read_redis_vector_length)
 
     def _read_redis_vector_length(self) -> int | None:
         found = self._send("GET", self._length_key)
@@ -235,7 +235,7 @@ class RedisVectorStore(base.RemoteVectorStore):
     def _nearest_rows(
         self, vector: NDArray[np.float32], count: int, scope: base.PartitionScope
     ) -> list[tuple[float, base.StoredRow]]:
-        if not self._require_length(vector, self._read_redis_vector_length):
+        if not self._require_dim(vector, self._read_redis_vector_length):
             return []
         terms, query = redis_filter_of(scope), vector.astype("<f4").tobytes()
         # On a thread of the server (without NOTHREAD), a search beside writers missed a

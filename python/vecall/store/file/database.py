@@ -130,7 +130,7 @@ class Database:
 
     def _open_connections(self) -> None:
         with storage_errors:
-            self._writer = LockedConnection(self._connect())
+            self._writer = LockedConnection(self._connect_to_file())
             self._peek = self._writer if self.path is None else LockedConnection(None)
             try:
                 self._prepare_file(schema.check_file_origin(self._writer.connection))
@@ -155,7 +155,7 @@ class Database:
                 self._close_gate()
                 raise
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect_to_file(self) -> sqlite3.Connection:
         return connect_to_file(self.path, self.expiry_clock)
 
     def _prepare_file(self, version: int) -> None:
@@ -246,7 +246,7 @@ class Database:
             self._lent += 1
         try:
             if connection is None:
-                connection = self._connect()
+                connection = self._connect_to_file()
             yield connection
         except BaseException as error:
             free_error_frames(error)
@@ -376,7 +376,7 @@ class Database:
         self._require_open()
         with suppress(sqlite3.Error):
             channel.close()
-        channel.connection = self._connect()
+        channel.connection = self._connect_to_file()
         if channel is self._writer:
             self._set_up_writer()
         channel.broken = False
@@ -471,7 +471,7 @@ class UnwritableDatabase(Database):
     def _set_up_writer(self) -> None:
         pass
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect_to_file(self) -> sqlite3.Connection:
         assert self.path is not None
         if _file_stat_values(self.path) is None:
             return connect_to_file(self.path, self.expiry_clock, "mode=ro")

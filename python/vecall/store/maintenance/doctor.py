@@ -214,7 +214,7 @@ def _rows_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
     message = f"wrong for {wrong}; --repair counts again" if wrong else "right"
     yield Finding("warning" if wrong else "ok", "counts", message)
     yield vectors_finding(
-        active_model(connection), *partition_reads.lacking_vectors(connection)
+        active_model(connection), *partition_reads.count_lacking_vectors(connection)
     )
 
 
@@ -447,14 +447,14 @@ def _unused_places_with_name(path: Path, name: bytes) -> Iterator[tuple[Path, st
         for number, _, page in _read_numbered_pages(file, 0, 0, size):
             if name in page and number in free:
                 yield path, "a free page"
-            elif name in page and name in _unused_bytes(page, number == 1):
+            elif name in page and name in _unused_page_bytes(page, number == 1):
                 yield path, "the unused bytes of a page"
     log = path.with_name(path.name + "-wal")
     if file_bytes(log):
         with log.open("rb") as file:
             for _, frame, page in _read_numbered_pages(file, 32, 24, size):
                 first = frame[:4] == b"\0\0\0\1"
-                if name in page and name in _unused_bytes(page, first):
+                if name in page and name in _unused_page_bytes(page, first):
                     yield log, "the unused bytes of a page"
 
 
@@ -482,7 +482,7 @@ def _free_page_numbers(file: BinaryIO, size: int, trunk: int) -> Iterator[int]:
         trunk = following
 
 
-def _unused_bytes(page: bytes, is_first: bool) -> bytes:
+def _unused_page_bytes(page: bytes, is_first: bool) -> bytes:
     """Return the bytes of a page of a table or an index that are in no cell."""
     # The rows tell what the cells hold, and the pages of long values.
     begin = 100 if is_first else 0
@@ -497,11 +497,11 @@ def _unused_bytes(page: bytes, is_first: bool) -> bytes:
     unused = []
     for cell in sorted(cells):
         unused.append(page[end:cell])
-        end = max(end, cell + _cell_bytes(page, cell, kind))
+        end = max(end, cell + _bytes_of_page_cell(page, cell, kind))
     return b"\xff".join([*unused, page[end:]])
 
 
-def _cell_bytes(page: bytes, at: int, kind: int) -> int:
+def _bytes_of_page_cell(page: bytes, at: int, kind: int) -> int:
     """Return the size of a cell, without the pages of a long value."""
     begin = at
     if kind in (_INNER_INDEX, _INNER_TABLE):

@@ -79,7 +79,7 @@ def recover_file(path: Path, target: Path) -> Salvage:
                 lines += _item_lines(connection, items_of[part])
                 for at in range(0, len(lines), _AT_ONCE):
                     some = lines[at : at + _AT_ONCE]
-                    counts = _write_lines(database, app, user, some, adopted)
+                    counts = _write_recovered(database, app, user, some, adopted)
                     saved, saved_items = saved + counts[0], saved_items + counts[1]
     return Salvage(saved, len(rids) - saved, saved_items, len(item_rids) - saved_items)
 
@@ -183,7 +183,7 @@ def _readable_memory_lines(
                 yield "mem", values
 
 
-def _write_lines(
+def _write_recovered(
     database: Database, app: str, user: str, lines: Sequence[_Line], model: int | None
 ) -> tuple[int, int]:
     """Write the lines whose values vecall writes; count memories and items of them."""
@@ -195,7 +195,7 @@ def _write_lines(
         raise
     except errors.VecallError as error:
         if len(lines) > 1:
-            counts = [_write_lines(database, app, user, [e], model) for e in lines]
+            counts = [_write_recovered(database, app, user, [e], model) for e in lines]
             return sum(n for n, _ in counts), sum(n for _, n in counts)
         if isinstance(error, errors.CorruptFileError | errors.InvalidArgumentError):
             return 0, 0

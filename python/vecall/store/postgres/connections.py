@@ -64,13 +64,13 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         self._left = seconds
         self._is_each = each
 
-    def begin_life(self, generation: int) -> None:
+    def note_opened(self, generation: int) -> None:
         """Record that it has just been opened."""
         self.generation = generation
         self._opened_at = monotonic()
         self.add_notice_handler(self.note_warning)
 
-    def is_usable(self, generation: int) -> bool:
+    def is_usable_connection(self, generation: int) -> bool:
         """Whether it can be borrowed: not lost, nor old, nor ended by the server."""
         if self.closed or self.generation != generation:
             return False
@@ -300,12 +300,12 @@ class Pool:
                 connection = self._idle.pop()
             except IndexError:
                 break
-            if connection.is_usable(self._generation):
+            if connection.is_usable_connection(self._generation):
                 return connection
             connection.close()
         generation = self._generation
         connection = self._connect()
-        connection.begin_life(generation)
+        connection.note_opened(generation)
         return connection
 
     def _return_connection(self, connection: BoundedConnection) -> None:

@@ -28,7 +28,7 @@ from vecall.store.postgres.transaction import PostgresTransaction, prepare_conne
 from vecall.store.postgres.url import DatabaseUrl, database_errors, is_behind_pooler
 from vecall.store.queries.item_reads import check_stored_items
 from vecall.store.queries.listing import miscounted_counters
-from vecall.store.queries.partition_reads import checked_rows, lacking_vectors
+from vecall.store.queries.partition_reads import checked_rows, count_lacking_vectors
 from vecall.store.transaction import active_model, read_fact
 from vecall.store.writes.model_migration import migrating_model
 from vecall.telemetry import warn_caller
@@ -273,7 +273,7 @@ def _contents_findings(
         ((number,),) = reading.execute(query)
         fault = f"{number} {what}; {backup}" if number else ""
         yield _fault_or_ok_finding(about, fault, right, "error")
-    yield vectors_finding(active_model(reading), *lacking_vectors(reading))
+    yield vectors_finding(active_model(reading), *count_lacking_vectors(reading))
     yield from _bloat_findings(reading, url)
     coming = migrating_model(reading)
     if coming is not None:

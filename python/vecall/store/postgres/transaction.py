@@ -94,12 +94,12 @@ def _translate_outside_literals(sql: str) -> str:
     done: list[str] = []
     at = 0
     for literal in _LITERAL.finditer(sql):
-        done += [_translate_names(sql[at : literal.start()]), literal.group()]
+        done += [_translate_sql_names(sql[at : literal.start()]), literal.group()]
         at = literal.end()
-    return "".join([*done, _translate_names(sql[at:])])
+    return "".join([*done, _translate_sql_names(sql[at:])])
 
 
-def _translate_names(sql: str) -> str:
+def _translate_sql_names(sql: str) -> str:
     sql = sql.replace("?", "%s")
     sql = _NAMED.sub(r"%(\1)s", sql)
     sql = _PLACES.sub("strpos(", sql)
@@ -297,15 +297,15 @@ class PostgresResult:
     def fetchone(self) -> tuple[Any, ...] | None:
         """Return the next row; None after the last."""
         row = self._cursor.fetchone()
-        return None if row is None else self._converted_rows([row])[0]
+        return None if row is None else self._rows_from_postgres([row])[0]
 
     def fetchmany(self, size: int, /) -> list[tuple[Any, ...]]:
         """Return at most `size` further rows."""
-        return self._converted_rows(self._cursor.fetchmany(size))
+        return self._rows_from_postgres(self._cursor.fetchmany(size))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all further rows."""
-        return self._converted_rows(self._cursor.fetchall())
+        return self._rows_from_postgres(self._cursor.fetchall())
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Yield all further rows."""
@@ -316,7 +316,7 @@ class PostgresResult:
         """Drop the further rows."""
         self._cursor.close()
 
-    def _converted_rows(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    def _rows_from_postgres(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         if self._texts is None:
             columns = self._cursor.description or ()
             self._texts = [i for i, c in enumerate(columns) if c.type_code == _TEXT]

@@ -102,7 +102,7 @@ def parse_database_url(url: str, *, default_schema: str = "vecall") -> DatabaseU
         _pool_size_option(own, "writers"),
         _pool_size_option(own, "readers"),
         keeper,
-        _checked_timeout(own.get("timeout", "18")),
+        _checked_url_timeout(own.get("timeout", "18")),
         _is_prepare_auto(own.get("prepare", "auto")),
     )
 
@@ -138,7 +138,7 @@ def _is_count_text(text: str, most: int) -> bool:
     return is_number and 1 <= int(text) <= most
 
 
-def _checked_timeout(text: str) -> float:
+def _checked_url_timeout(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:

@@ -64,7 +64,7 @@ def _check_row_checksum(values: tuple[object, ...]) -> RowWithVector:
     )
 
 
-def _checked_rows(read: list[tuple[Any, ...]]) -> list[RowWithVector]:
+def _rows_with_good_checksum(read: list[tuple[Any, ...]]) -> list[RowWithVector]:
     """Return rows after checking their checksums; a doubtful one is checked again."""
     found = whole_rows(read, Row, RowWithVector)
     if not all(found):
@@ -86,7 +86,7 @@ def load_partition(
     )
     try:
         while read := cursor.fetchmany(_CHECKED):
-            yield from _checked_rows(read)
+            yield from _rows_with_good_checksum(read)
     finally:
         cursor.close()
 
@@ -200,7 +200,7 @@ def rows_without_vector(
     return [_check_row_checksum(values) for values in cursor]
 
 
-def lacking_vectors(connection: Transaction) -> tuple[int, int]:
+def count_lacking_vectors(connection: Transaction) -> tuple[int, int]:
     """Return the number of live rows, and how many of them have no vector."""
     found = connection.execute(
         "SELECT count(*), count(*) - count(vec) FROM mem WHERE state = 'live'"

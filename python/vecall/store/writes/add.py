@@ -390,7 +390,7 @@ class AddMemories(partition_writer.UserJob):
             known = stored.get(id_)
             pos = None if places is None else places.new.get(id_)
             if known is None:
-                put.append((draft, self._new_row(partition, draft, pos, inserts)))
+                put.append((draft, self._new_added_row(partition, draft, pos, inserts)))
                 continue
             was = None if id_ in hidden else known
             keeps = draft.ordered or was is not None
@@ -416,7 +416,7 @@ class AddMemories(partition_writer.UserJob):
         transaction.insert_many(partition.connection, columns, inserts)
         return put
 
-    def _new_row(
+    def _new_added_row(
         self,
         partition: partition_writer.PartitionWriter,
         draft: Draft,

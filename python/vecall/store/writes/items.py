@@ -39,11 +39,11 @@ def _delete_item(
         return state
     connection.execute("DELETE FROM item WHERE rid = ?", (row.rid,))
     if count := stored_values.count_value_pieces(row.value):
-        _delete_pieces(connection, row.rid, count)
+        _delete_item_pieces(connection, row.rid, count)
     return state._replace(gone=state.gone + 1)
 
 
-def _delete_pieces(connection: Transaction, rid: int, count: int) -> None:
+def _delete_item_pieces(connection: Transaction, rid: int, count: int) -> None:
     first = max(rid - count, rid >> 32 << 32)
     connection.execute(
         # The expression keeps the search from the index by namespace.
@@ -63,7 +63,7 @@ def delete_expired_items(partition: PartitionWriter) -> int:
     expired, own = "part = ? AND expires_at <= ?", (partition.id, partition.expiry_now)
     query = f"SELECT rid, substr(value, 1, 32) FROM item WHERE {expired}"
     for rid, head in partition.execute(f"{query} AND value LIKE '@%'", own).fetchall():
-        _delete_pieces(
+        _delete_item_pieces(
             partition.connection, rid, stored_values.count_value_pieces(head)
         )
     return _delete_items_of(partition, expired, *own)
@@ -109,7 +109,7 @@ class WriteItems(UserJob):
         if not partition.id:
             for at, each in enumerate(self.operations):
                 if each.if_version:
-                    raise _version_conflict(at, each, 0)
+                    raise _item_version_conflict(at, each, 0)
                 self.versions.append(0)
             return partition.changed()
         partition.reveal_user_names()
@@ -127,7 +127,7 @@ class WriteItems(UserJob):
             version = 0 if found is None or is_expired else found.version
             if each.if_version not in (None, version):
                 if not (isinstance(each, ItemDrop) and each.is_optional):
-                    raise _version_conflict(at, each, version)
+                    raise _item_version_conflict(at, each, version)
                 self.versions.append(0)
                 continue
             if isinstance(each, ItemDrop):
@@ -203,7 +203,7 @@ def require_same_vectors(state: ItemState, dim: int, embedder: str | None) -> It
     return state._replace(dim=dim, embedder=state.embedder or embedder)
 
 
-def _version_conflict(
+def _item_version_conflict(
     at: int, given: ItemPut | ItemDrop, version: int
 ) -> errors.ConflictError:
     there = "there is none" if not version else "it has another one"

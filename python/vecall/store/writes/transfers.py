@@ -61,7 +61,7 @@ def export_header(connection: transaction.Transaction, vectors: bool) -> dict[st
     return {"vecall": "export", "format": FORMAT, "model": model_fields}
 
 
-def header_model(header: Mapping[str, Any]) -> transaction.EmbeddingModel | None:
+def model_of_header(header: Mapping[str, Any]) -> transaction.EmbeddingModel | None:
     """Return the model of an export's vectors; None without vectors."""
     # InvalidArgumentError: not the header of an export that this version reads.
     if header.get("vecall") != "export" or header.get("format") != FORMAT:
@@ -111,7 +111,7 @@ def export_lines(
             entry = stored.get(rid)
             if entry is None:
                 continue  # damaged and quarantined
-            values = _memory_line(entry.row, state)
+            values = _export_line_of_memory(entry.row, state)
             if model is not None and entry.vec is not None and entry.model == model:
                 values["vec"] = _text_of_exported_bytes(entry.vec)
             yield "mem", values
@@ -122,7 +122,7 @@ def export_lines(
             yield table, {k: v for k, v in values.items() if v is not None}
 
 
-def free_lines(
+def unheld_lines(
     lines: Iterable[tuple[str, dict[str, Any]]],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield those of the lines of `export_lines` that are not quarantined content."""
@@ -150,10 +150,10 @@ def exported_memory(
     """Return one memory in the format of an export line, without its vector."""
     query = "SELECT state FROM mem WHERE rid = ?"
     (state,) = connection.execute(query, (stored.row.rid,)).fetchone()
-    return _memory_line(stored.row, state)
+    return _export_line_of_memory(stored.row, state)
 
 
-def _memory_line(row: Row, state: str) -> dict[str, Any]:
+def _export_line_of_memory(row: Row, state: str) -> dict[str, Any]:
     values = zip((*Row._fields[1:], "state"), (*row[1:], state), strict=True)
     return {name: value for name, value in values if value is not None}
 
