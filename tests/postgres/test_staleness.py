@@ -144,17 +144,17 @@ def test_versions_are_forgotten_once_they_are_too_old_and_no_sooner(
     service = open_service(schema.url, max_staleness=LIMIT)
     checker = service._memory.storage._checker
     for n in range(3000):
-        checker.note("hotel", f"early {n}", None)
+        checker.note_version("hotel", f"early {n}", None)
     time(LIMIT / 2)
     for n in range(110_000):
-        checker.note("hotel", f"late {n}", None)
+        checker.note_version("hotel", f"late {n}", None)
     service.sync.add_memory(**ME, memories=["okapi"])
     assert found(service) == {"okapi"}
     assert len(checker._recent) == 3000 + 110_000 + 1
     time(LIMIT / 2 + 0.001)
     before = statements(service)
     for n in range(2):
-        checker.note("hotel", f"late {n}", None)
+        checker.note_version("hotel", f"late {n}", None)
     assert found(service) == {"okapi"}
     assert statements(service) == before
     assert len(checker._recent) == 110_000 + 1
