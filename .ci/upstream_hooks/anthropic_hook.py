@@ -48,17 +48,19 @@ class Folder:
         self._files = Files(self.memory.sync.items, "tests", "tests")
 
     def load(self) -> None:
-        self._files.clear()
+        self._files.delete_all_files()
         for path in sorted(self.root.rglob("*")):
             if path.is_file():
                 name = f"/memories/{path.relative_to(self.root)}"
                 text = path.read_bytes().decode()
-                self._files.run(Create(command="create", path=name, file_text=text))
+                self._files.run_file_command(
+                    Create(command="create", path=name, file_text=text)
+                )
 
     def save(self) -> None:
         shutil.rmtree(self.root)
         self.root.mkdir()
-        for item in self._files._below(()):
+        for item in self._files._files_below(()):
             path = self.root.joinpath(*item.namespace[len(_FILES) :], item.key)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(item.value.encode())

@@ -167,7 +167,7 @@ def figures(of: Measured, name: str) -> dict[str, Any]:
     }
     if name == CLASSES:
         return told
-    kept = [(one.found[name], one.question.pieces) for one in of.asked]
+    kept = [(one.found[name], one.question.evidence_pieces) for one in of.asked]
     return {
         "recall@10": mean([recall_at(found, right, K) for found, right in kept]),
         "recall of all": mean(

@@ -91,7 +91,7 @@ def check_books(service: MemoryService) -> None:
             "pins": sum(
                 len(loader._residents.pinned_partitions()) for loader in loaders
             ),
-            "work": sum(len(loader._work.keys()) for loader in loaders),
+            "work": sum(len(loader._work.running_keys()) for loader in loaders),
             "locks": sum(len(loader._locks) for loader in loaders),
         }
         if not any(left.values()):

@@ -38,7 +38,7 @@ from vecall.evaluation.runner import (
     evidence_figures,
     recall_figures,
 )
-from vecall.index.embedding import embedded_text
+from vecall.index.embedding import text_to_embed
 from vecall.index.row_cache import name_key
 from vecall.lexical import QUESTION, QueryMarks, memory_terms, query_terms, words
 from vecall.lexical.languages import ENGLISH, STOP_WORDS, language_of
@@ -194,7 +194,7 @@ class Ablation:
                 embed, ask = local.embed, local.embed_queries
             self._vectors[kind] = [
                 (
-                    embed([embedded_text(turn.author, turn.text) for turn in turns]),
+                    embed([text_to_embed(turn.author, turn.text) for turn in turns]),
                     ask([question.text for question in asked]),
                 )
                 for turns, asked in zip(self.turns, self.asked, strict=True)

@@ -58,7 +58,9 @@ def recall(
             with ingested(users, embedder, calibration) as subject:
                 mode = Mode("compared", embedder, Ranking())
                 asked = own_questions(users)
-                answers += subject.run(asked, mode, Silent("", 1), fully=False)
+                answers += subject.run_questions(
+                    asked, mode, Silent("", 1), fully=False
+                )
         shares = shares_of(answers)
         found = (100 * float(np.mean(shares[name])) for name in ("recall@10", "mrr"))
         cells.append("{:.1f} / {:.1f}".format(*found))

@@ -46,14 +46,14 @@ from vecall.evaluation.runner import (
     evidence_id,
     ingested,
     own_questions,
-    strangers,
+    stranger_pairs,
 )
 from vecall.other_storage.in_memory import InMemoryMemoryService, VectorMemoryService
 from vecall.ranking.calibration import (
     Calibration,
     Signals,
     Weights,
-    fit,
+    fit_weights,
 )
 from vecall.service.memory_service import MemoryService
 from vecall.types import MemoryEntry
@@ -115,7 +115,9 @@ class Found:
     ) -> None:
         """Search for the questions of some users of a set, and for strangers'."""
         users = {conversation.user_id for conversation in conversations}
-        others = [pair for pair in strangers(one.conversations) if pair[0] in users]
+        others = [
+            pair for pair in stranger_pairs(one.conversations) if pair[0] in users
+        ]
         progress = Progress(one.name, 2 * len(others))
         for is_own, pairs in ((True, own_questions(conversations)), (False, others)):
             for user, question in pairs:
@@ -174,7 +176,7 @@ def nearest(one: Set, groups: Groups) -> Hits:
 
 
 def _explained(memories: Sequence[MemoryEntry]) -> list[Signals]:
-    return [Signals.of(memory) for memory in memories]
+    return [Signals.signals_of_memory(memory) for memory in memories]
 
 
 def _cosine_signals(memories: Sequence[MemoryEntry]) -> list[Signals]:
@@ -251,7 +253,7 @@ def fitted(some: Sequence[Hits], *, vectors: bool, cosine: bool = True) -> Weigh
     if not cosine:
         signals[:, Signals._fields.index("unsaid")] = 0.0
     importance = np.concatenate([hits.importance for hits in some])
-    return fit(
+    return fit_weights(
         signals,
         np.concatenate([hits.relevant for hits in some]),
         vectors=vectors,

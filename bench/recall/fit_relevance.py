@@ -113,7 +113,7 @@ class Found:
 
     def law(self, extra: Array | None = None) -> dict[str, Any]:
         """Fit the regression, with one more signal if one is given."""
-        signals = np.array([each.signals() for each in self.asked])
+        signals = np.array([each.relevance_features() for each in self.asked])
         if extra is not None:
             signals = np.column_stack([signals, extra])
         deviation = signals.std(axis=0)

@@ -45,7 +45,7 @@ from vecall.evaluation.runner import (
     ingested,
     own_questions,
     silence_figures,
-    strangers,
+    stranger_pairs,
 )
 from vecall.ranking.calibration import Calibration
 
@@ -78,7 +78,7 @@ def ask(
         asked = [mode for mode in modes if mode.embedder is embedder]
         own: dict[str, list[QuestionResult]] = {mode.name: [] for mode in asked}
         strange: dict[str, list[QuestionResult]] = {mode.name: [] for mode in asked}
-        others = strangers(one.conversations)
+        others = stranger_pairs(one.conversations)
         for conversations, used in _groups(one, embedder, maps):
             users = {each.user_id for each in conversations}
             questions = own_questions(conversations)
@@ -88,9 +88,11 @@ def ask(
             ) as subject:
                 for mode in asked:
                     progress = Progress(one.name, len(questions) + len(of_others))
-                    own[mode.name] += subject.run(questions, mode, progress)
-                    if mode.is_default:
-                        strange[mode.name] += subject.run(of_others, mode, progress)
+                    own[mode.name] += subject.run_questions(questions, mode, progress)
+                    if mode.is_default_mode:
+                        strange[mode.name] += subject.run_questions(
+                            of_others, mode, progress
+                        )
         for mode in asked:
             answers = _in_order(one, own[mode.name])
             yield mode.name, answers, _confidence(answers, strange[mode.name])
@@ -134,7 +136,7 @@ def rivals_of(modes: Sequence[Mode], baselines: Sequence[str]) -> dict[str, list
     lexical = [mode.name for mode in modes if mode.embedder is None]
     found = {name: [WORDS] for name in lexical}
     for mode in modes:
-        if mode.embedder is not None and mode.is_default:
+        if mode.embedder is not None and mode.is_default_mode:
             found[mode.name] = [*baselines, *lexical]
     return found
 

@@ -31,7 +31,7 @@ import numpy as np
 from vecall import MemoryEntry, MemoryService
 from vecall.cli.console import format_table
 from vecall.evaluation.runner import Mode, choose_eval_modes
-from vecall.lexical.statements import PROPOSED, likeness
+from vecall.lexical.statements import PROPOSED, text_likeness
 from vecall.tools import RecallMemory
 
 from bench.common import arguments
@@ -77,7 +77,7 @@ def of_labels(mode: Mode, pairs: Sequence[Pair]) -> list[list[str]]:
     """Return rows with precision and recall on the labelled pairs."""
     near = cosines(mode, pairs)
     judged = [
-        (pair, likeness(pair.later, pair.earlier, cosine))
+        (pair, text_likeness(pair.later, pair.earlier, cosine))
         for pair, cosine in zip(pairs, near, strict=True)
     ]
     rows = []
@@ -202,7 +202,9 @@ def main() -> None:
     parser = arguments.parser(__doc__)
     parser.add_argument("--modes", default="lexical,local")
     modes = [
-        mode for mode in choose_eval_modes(parser.parse_args().modes) if mode.is_default
+        mode
+        for mode in choose_eval_modes(parser.parse_args().modes)
+        if mode.is_default_mode
     ]
     pairs = read_pairs()
     labelled = [row for mode in modes for row in of_labels(mode, pairs)]

@@ -34,14 +34,14 @@ spent = [0.0]
 
 def watch_writer() -> None:
     """Add the CPU time of every transaction to `spent`."""
-    plain = sqlite.Writer._write
+    plain = sqlite.Writer._write_group
 
     def timed(self: sqlite.Writer, group: object) -> None:
         begun = time.thread_time()
         plain(self, group)  # type: ignore[arg-type]
         spent[0] += time.thread_time() - begun
 
-    sqlite.Writer._write = timed  # type: ignore[method-assign, assignment]
+    sqlite.Writer._write_group = timed  # type: ignore[method-assign, assignment]
 
 
 def of_writer(call: Callable[[int], object]) -> float:

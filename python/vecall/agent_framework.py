@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from vecall.concurrency.join import run_async
 from vecall.content import turn_id
 from vecall.errors import ConfigError, needs_extra
-from vecall.ingest.parts import is_spoken_role, is_user
+from vecall.ingest.parts import is_spoken_role, is_user_name
 from vecall.item_collections import ItemLog, read_log_as
 from vecall.service.memory_service import MemoryService
 from vecall.tools import RunOwner
@@ -125,12 +125,12 @@ class VecallContextProvider(ContextProvider):
             return  # a filter without a session would be all memories of the user
         try:
             given = _drop_provided_messages(context.input_messages)
-            text = "\n".join(each.text for each in given if is_user(each.role))
+            text = "\n".join(each.text for each in given if is_user_name(each.role))
             if self._search == "session":
                 others = Filter(session_id=session_id)
-            elif session_id is not None and _has_history(agent, context):
+            elif session_id is not None and _has_session_history(agent, context):
                 others = Filter(not_session_id=session_id)
-            block = await self._run.block(session_id, text, others)
+            block = await self._run.message_block(session_id, text, others)
         except Exception as error:
             _log.warning("nothing was recalled: %s", type(error).__name__)
             return
@@ -148,13 +148,13 @@ class VecallContextProvider(ContextProvider):
                 role, id_, text = key = _message_key(message)
                 if is_spoken_role(role) and text.strip():
                     known.add(key)
-                    name = None if is_user(role) else message.author_name
+                    name = None if is_user_name(role) else message.author_name
                     turn = turn_id(str(role), id_, text)
                     yield Event(text, author=name or str(role), id=turn)
 
         session_id = context.session_id
         place = session_id if self._store == "session" else None
-        is_known = await self._run.remember(session_id, turns(), place)
+        is_known = await self._run.remember_turns(session_id, turns(), place)
         return known if is_known else set()
 
 
@@ -172,7 +172,7 @@ def _message_key(message: Any) -> tuple[Any, ...]:
     return message.role, message.message_id, message.text
 
 
-def _has_history(agent: Any, context: Any) -> bool:
+def _has_session_history(agent: Any, context: Any) -> bool:
     """Return whether a request has the earlier turns of its session."""
     return context.service_session_id is not None or any(
         isinstance(provider, HistoryProvider) and provider.load_messages
@@ -274,7 +274,7 @@ class VecallHistoryProvider(HistoryProvider):
         log = self._history_log_of_session(session_id)
         values = [message.to_dict() for message in messages]
         await run_async(
-            log.extend(
+            log.append_values(
                 values,
                 new=lambda stored: values[_start_of_new_messages(stored, values) :],
                 window=len(values) + 1,
@@ -283,7 +283,7 @@ class VecallHistoryProvider(HistoryProvider):
 
     async def clear(self, session_id: str | None) -> None:
         """Delete the messages of a session."""
-        await run_async(self._history_log_of_session(session_id).clear())
+        await run_async(self._history_log_of_session(session_id).clear_log())
 
     def _history_log_of_session(self, session_id: str | None) -> ItemLog:
         place: tuple[str, ...] = (_PLACE, self.source_id)

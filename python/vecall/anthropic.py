@@ -78,7 +78,7 @@ class Files:
             "rename": self._rename_path,
         }
 
-    def run(self, command: Any) -> str:
+    def run_file_command(self, command: Any) -> str:
         """Run a command of the tool and return its answer."""
         name = command.command
         if name not in _FIELDS:
@@ -87,7 +87,7 @@ class Files:
         given = [getattr(command, field) for field in _FIELDS[name]]
         return retry_conflicts(partial(self._commands[name], *given), _ATTEMPTS)
 
-    def clear(self) -> str:
+    def delete_all_files(self) -> str:
         """Delete all files."""
         self._items.delete(_FILES)
         return "All memory cleared"
@@ -105,7 +105,7 @@ class Files:
 
     def _create_file(self, path: str, text: str) -> str:
         names = _names_in_path(path)
-        tree = self._tree_version()
+        tree = self._file_tree_version()
         if not names or self._path_exists(names):
             raise FileError(f"File {path} already exists")
         self._require_directories(names, path)
@@ -158,7 +158,7 @@ class Files:
         names = _names_in_path(path)
         if not names:
             raise FileError("Cannot delete the /memories directory itself")
-        tree = self._tree_version()
+        tree = self._file_tree_version()
         found = self._files_at_path(names, path)
         self._change_tree([Drop(item.namespace, item.key) for item in found], tree)
         return f"Successfully deleted {path}"
@@ -167,7 +167,7 @@ class Files:
         old, new = _names_in_path(old_path), _names_in_path(new_path)
         if not old:
             raise FileError("Cannot rename the /memories directory itself")
-        tree = self._tree_version()
+        tree = self._file_tree_version()
         if not new or self._path_exists(new):
             raise FileError(f"The destination {new_path} already exists")
         found = self._files_at_path(old, old_path)
@@ -194,7 +194,7 @@ class Files:
         guard = Put(_TREE, "tree", None, if_version=tree)
         self._items.write([guard, *operations])
 
-    def _tree_version(self) -> int:
+    def _file_tree_version(self) -> int:
         (item,) = self._items.get([(_TREE, "tree")])
         return 0 if item is None else item.version
 
@@ -246,9 +246,9 @@ def _check_file_command_fields(command: Any) -> None:
         given, kind = getattr(command, name, None), "a string"
         is_valid = isinstance(given, str)
         if name == "insert_line":
-            is_valid, kind = _is_line(given), "an integer"
+            is_valid, kind = _is_file_line(given), "an integer"
         if name == "view_range":
-            is_list = isinstance(given, list | tuple) and all(map(_is_line, given))
+            is_list = isinstance(given, list | tuple) and all(map(_is_file_line, given))
             is_valid, kind = given is None or is_list, "a list of two integers"
         if not is_valid:
             raise FileError(f"Invalid `{name}` parameter. It should be {kind}.")
@@ -272,7 +272,7 @@ def _shortened_text(text: str) -> str:
     return text if len(text) <= _LONGEST_NAMED else text[:_LONGEST_NAMED] + "..."
 
 
-def _is_line(value: object) -> bool:
+def _is_file_line(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -406,7 +406,7 @@ class VecallMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc]
 
     def clear_all_memory(self) -> str:
         """Delete all files of the user."""
-        return self._files.clear()
+        return self._files.delete_all_files()
 
 
 class AsyncVecallMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc]
@@ -447,7 +447,7 @@ class AsyncVecallMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc]
 def _run_file_command_for_model(files: Files, command: Any) -> str:
     """Run a command; raise its failures as the errors that the model sees."""
     try:
-        return files.run(command)
+        return files.run_file_command(command)
     except FileError as error:
         raise ToolError(str(error)) from None
     except VecallError as error:

@@ -16,7 +16,7 @@ from vecall.item_collections import opened
 from vecall.prompts.render import render, token_counter
 from vecall.service.memory_service import MemoryService
 from vecall.tools.base import at_least_one
-from vecall.tools.output import mark_piece, shown_pieces
+from vecall.tools.output import shown_pieces, with_part_notes
 from vecall.tools.preload import UnaskedFloor, checked_floor, search_unasked
 from vecall.types import UNSET, FilterLike, MemoryEntry, Unset
 
@@ -208,7 +208,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
             _log.warning("nothing was recalled: %s", type(error).__name__)
         count = token_counter(None)
         while shown:
-            block = render([*map(mark_piece, shown_pieces(shown))], "secure")
+            block = render([*map(with_part_notes, shown_pieces(shown))], "secure")
             if count(block) <= self._max_tokens:
                 await model_context.add_message(SystemMessage(content=block))
                 break

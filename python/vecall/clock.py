@@ -57,7 +57,7 @@ class ClockCheckpoint(NamedTuple):
 
     @classmethod
     @lru_cache(64)  # most writes read the checkpoint of one shortly before
-    def parse(cls, text: str | None) -> ClockCheckpoint | None:
+    def parse_checkpoint(cls, text: str | None) -> ClockCheckpoint | None:
         """Parse the text of `__str__`; None if the checksum does not match."""
         # A damaged time could expire every memory, or none.
         body, _, crc = (text or "").rpartition("|")
@@ -90,7 +90,7 @@ class ExpiryClock:
         self.advance_to(checkpoint)
 
     @staticmethod
-    def of(transaction: Any) -> ExpiryClock:
+    def expiry_clock_of(transaction: Any) -> ExpiryClock:
         """Return the expiry clock of a transaction; the machine's if it has none."""
         known: ExpiryClock | None = getattr(transaction, "expiry_clock", None)
         return ExpiryClock(Clock()) if known is None else known
@@ -103,12 +103,12 @@ class ExpiryClock:
         """Return seconds since 1970 by which memories expire."""
         return float(self._clock.monotonic() + self._ahead)
 
-    def times(self) -> tuple[float, float]:
+    def wall_and_expiry_times(self) -> tuple[float, float]:
         """Return what `wall` and `now` do."""
         clock = self._clock
         return float(clock.wall()), float(clock.monotonic() + self._ahead)
 
-    def mark(self) -> ClockCheckpoint:
+    def make_checkpoint(self) -> ClockCheckpoint:
         """Return a checkpoint of the current time."""
         monotonic = float(self._clock.monotonic())
         return ClockCheckpoint(
@@ -142,7 +142,7 @@ class ExpiryClock:
             )
         return age
 
-    def reset(self) -> float:
+    def reset_to_wall_clock(self) -> float:
         """Continue from the wall clock's time; return by how much this was ahead."""
         wall = self._clock.wall()
         ahead = self.now() - wall

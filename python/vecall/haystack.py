@@ -73,7 +73,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")  # texts of one time are equal
 _LOGIC = {"operator", "conditions"}
 
 
-def check_filters(filters: object) -> None:
+def check_haystack_filters(filters: object) -> None:
     """Check that filters are comparisons and logic conditions."""
     # Haystack checks operators and values.
     keys = set(filters) if isinstance(filters, Mapping) else set()
@@ -86,7 +86,7 @@ def check_filters(filters: object) -> None:
         if not isinstance(filters["conditions"], list):
             raise FilterError("filters: conditions must be a list")
         for each in filters["conditions"]:
-            check_filters(each)
+            check_haystack_filters(each)
 
 
 def conditions_of_filters(filters: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -214,8 +214,8 @@ class VecallDocumentStore:
 
     def count_documents(self) -> int:
         """Return the number of documents."""
-        with _translated_errors():
-            return self._documents.count()
+        with _as_haystack_errors():
+            return self._documents.count_documents()
 
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
         """Return the documents that match filters; None or {}: all.
@@ -223,7 +223,7 @@ class VecallDocumentStore:
         Raises:
             FilterError: Invalid filters.
         """
-        with _translated_errors():
+        with _as_haystack_errors():
             found = self._documents.scan(*_condition_and_test(filters))
         return [document_of(item) for item in found]
 
@@ -248,13 +248,13 @@ class VecallDocumentStore:
             isinstance(each, Document) for each in given
         ):
             raise ValueError("documents: expected a list of documents")
-        with _translated_errors():
+        with _as_haystack_errors():
             if policy == DuplicatePolicy.OVERWRITE:
                 self._documents.write([self._put_of(each) for each in documents])
                 return len(documents)
             if policy == DuplicatePolicy.SKIP:
                 return self._write_new_documents(documents)
-            known = self._documents.get([each.id for each in documents])
+            known = self._documents.get_documents([each.id for each in documents])
             try:
                 if any(known):
                     raise ConflictError(_DUPLICATE)
@@ -267,7 +267,7 @@ class VecallDocumentStore:
         unique = {each.id: each for each in reversed(documents)}
 
         def write() -> int:
-            known = self._documents.get(unique)
+            known = self._documents.get_documents(unique)
             new = [
                 self._put_of(each, 0)
                 for each, stored in zip(unique.values(), known, strict=True)
@@ -289,19 +289,19 @@ class VecallDocumentStore:
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents by id; unknown ids are ignored."""
-        with _translated_errors():
-            self._documents.delete(document_ids)
+        with _as_haystack_errors():
+            self._documents.delete_documents(document_ids)
 
     def delete_all_documents(self) -> None:
         """Delete all documents of the collection."""
-        with _translated_errors():
-            self._documents.clear()
+        with _as_haystack_errors():
+            self._documents.delete_all_documents()
 
     def delete_by_filter(self, filters: dict[str, Any]) -> int:
         """Delete the documents that match filters; return their number."""
-        with _translated_errors():
+        with _as_haystack_errors():
             return self._documents.change(
-                *_condition_and_test(filters), self._documents.drop_of
+                *_condition_and_test(filters), self._documents.deletion_of
             )
 
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
@@ -317,7 +317,7 @@ class VecallDocumentStore:
             new = replace(document, meta={**document.meta, **meta})
             return self._put_of(new, item.version)
 
-        with _translated_errors():
+        with _as_haystack_errors():
             return self._documents.change(*_condition_and_test(filters), changed)
 
     def embedding_retrieval(
@@ -339,8 +339,8 @@ class VecallDocumentStore:
             DocumentStoreError: The stored embeddings have another dimension.
             FilterError: Invalid filters.
         """
-        with _translated_errors():
-            found = self._documents.nearest(
+        with _as_haystack_errors():
+            found = self._documents.nearest_documents(
                 query_embedding, top_k, *_condition_and_test(filters)
             )
         return [document_of(item, score, return_embedding) for item, score in found]
@@ -366,7 +366,7 @@ class VecallDocumentStore:
         given: object = query
         if not isinstance(given, str):
             raise InvalidTypeError("query: expected a text")
-        with _translated_errors():
+        with _as_haystack_errors():
             _, test = _condition_and_test(filters)
             items = [
                 item
@@ -483,7 +483,7 @@ _DUPLICATE = "documents: an id is stored already, or occurs twice"
 
 
 @contextmanager
-def _translated_errors() -> Iterator[None]:
+def _as_haystack_errors() -> Iterator[None]:
     """Raise vecall's errors as Haystack's."""
     try:
         yield
@@ -496,7 +496,7 @@ def _condition_and_test(
 ) -> tuple[dict[str, Any] | None, Callable[[Item], bool] | None]:
     if not filters:
         return None, None
-    check_filters(filters)
+    check_haystack_filters(filters)
     given = dict(filters)
     return conditions_of_filters(given), lambda item: bool(
         document_matches_filter(given, document_of(item))
@@ -577,7 +577,7 @@ class _Retriever:
         made: Self = default_from_dict(cls, {**data, "init_parameters": given})
         return made
 
-    def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> Any:
+    def _limits_of_run(self, filters: dict[str, Any] | None, top_k: int | None) -> Any:
         """Return the filters and the number of documents of a run."""
         return {
             "filters": apply_filter_policy(self.filter_policy, self.filters, filters),
@@ -615,7 +615,7 @@ class VecallEmbeddingRetriever(_Retriever):
             top_k: Maximum number of documents; None is that of the component.
         """
         documents = self.document_store.embedding_retrieval(
-            query_embedding, **self._limits(filters, top_k)
+            query_embedding, **self._limits_of_run(filters, top_k)
         )
         return {"documents": documents}
 
@@ -644,7 +644,7 @@ class VecallBM25Retriever(_Retriever):
             top_k: Maximum number of documents; None is that of the component.
         """
         documents = self.document_store.bm25_retrieval(
-            query, **self._limits(filters, top_k)
+            query, **self._limits_of_run(filters, top_k)
         )
         return {"documents": documents}
 

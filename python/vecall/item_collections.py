@@ -16,7 +16,7 @@ import numpy as np
 
 from vecall.concurrency.join import run_async
 from vecall.errors import ConflictError, LimitExceededError
-from vecall.ingest.item_arguments import stored_value
+from vecall.ingest.item_arguments import stored_item_value
 from vecall.service._user_items_sync import SyncUserItems
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
@@ -165,18 +165,18 @@ class ItemCollection(LazyItems):
         for batch in in_put_batches(puts, _BATCH):
             self._items.write(batch)
 
-    def get(self, keys: Iterable[str]) -> list[Item | None]:
+    def get_documents(self, keys: Iterable[str]) -> list[Item | None]:
         """Return documents by key."""
         found: list[Item | None] = []
         for batch in in_put_batches(((self._namespace, key) for key in keys), _BATCH):
             found += self._items.get(batch)
         return found
 
-    def count(self) -> int:
+    def count_documents(self) -> int:
         """Return the number of documents."""
         return self._items.count(self._namespace)
 
-    def clear(self) -> None:
+    def delete_all_documents(self) -> None:
         """Delete all documents."""
         self._items.delete(self._namespace)
 
@@ -187,7 +187,7 @@ class ItemCollection(LazyItems):
             found = [item for item in found if test(item)]
         return found[::-1]
 
-    def nearest(
+    def nearest_documents(
         self,
         vector: Sequence[float],
         limit: int,
@@ -217,7 +217,7 @@ class ItemCollection(LazyItems):
         scored.sort(key=lambda each: (-each[1], -each[0].version))
         return scored[:limit]
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def delete_documents(self, keys: Iterable[str]) -> None:
         """Delete documents by key; unknown keys are ignored."""
         self.write(Drop(self._namespace, key) for key in keys)
 
@@ -240,7 +240,7 @@ class ItemCollection(LazyItems):
 
         return retry_conflicts(change, _ATTEMPTS)
 
-    def drop_of(self, item: Item) -> Drop:
+    def deletion_of(self, item: Item) -> Drop:
         """Return the deletion of a document in the version that was read."""
         return Drop(self._namespace, item.key, if_version=item.version)
 
@@ -275,9 +275,9 @@ class ItemLog:
     """A durable list of JSON values of one user. Several processes may use one list.
 
     `run_async` and `run_sync` run its methods. Every call changes the list in one
-    transaction, and returns when it is durable. `clear` deletes the items of more than
-    9,000 values in further transactions. If it is interrupted, the list is empty, and
-    the next `extend` or `clear` deletes the rest. Its namespace has no other items.
+    transaction, and returns when it is durable. `clear_log` deletes items after 9,000
+    in further transactions. If it is interrupted, the list is empty, and the next
+    `append_values` or `clear_log` deletes the rest. Its namespace has no other items.
     """
 
     def __init__(
@@ -290,7 +290,7 @@ class ItemLog:
         self._owner = user.app_name, user.user_id
         self._place = place
 
-    async def read(self, last: int | None = None) -> list[Any]:
+    async def read_values(self, last: int | None = None) -> list[Any]:
         """Return the values in order, or so many last ones; below 0 is all."""
         while True:
             state = await self._log_state()
@@ -298,7 +298,7 @@ class ItemLog:
             if found is not None:
                 return found
 
-    async def extend(
+    async def append_values(
         self,
         values: Sequence[Any],
         *,
@@ -312,7 +312,7 @@ class ItemLog:
         while True:
             state = await self._log_state()
             if state.oldest < state.first:  # before adding, so that an error adds none
-                await self._drop_removed(state)
+                await self._drop_removed_items(state)
                 continue
             added = values
             if new is not None:
@@ -325,7 +325,7 @@ class ItemLog:
             if not added:
                 break
             puts = [
-                Put(self._place, _key_at(state.next + at), value)
+                Put(self._place, _log_key(state.next + at), value)
                 for at, value in enumerate(added)
             ]
             after = state._replace(next=state.next + len(added))
@@ -341,12 +341,12 @@ class ItemLog:
 
     def _is_too_large(self, value: Any) -> bool:
         try:
-            stored_value(value, "value", self._limits)
+            stored_item_value(value, "value", self._limits)
         except LimitExceededError:
             return True
         return False
 
-    async def pop(self) -> Any:
+    async def pop_last_value(self) -> Any:
         """Remove the last value and return it; None if there is none."""
         while True:
             state = await self._log_state()
@@ -354,11 +354,11 @@ class ItemLog:
                 return None
             found = await self._last_values(state, 1)
             last = state.next - 1
-            gone = [Drop(self._place, _key_at(last))]
+            gone = [Drop(self._place, _log_key(last))]
             if found and await self._commit(state._replace(next=last), gone):
                 return found[0]
 
-    async def clear(self) -> None:
+    async def clear_log(self) -> None:
         """Remove all values, and delete their items."""
         is_empty = False
         while True:
@@ -369,32 +369,32 @@ class ItemLog:
                 state = state._replace(first=state.next)
             if state.oldest == state.first:
                 return
-            if await self._drop_removed(state):
+            if await self._drop_removed_items(state):
                 is_empty = True
 
     async def _log_state(self) -> _State:
-        (item,) = await self._items.get(*self._owner, [(self._place, _STATE)], False)
-        return _parse_log_state(item)
+        at = [(self._place, _STATE)]
+        return _parse_log_state(*await self._items.get_items(*self._owner, at, False))
 
     async def _last_values(self, state: _State, last: int | None) -> list[Any] | None:
         """Return the last values; None if the list changed meanwhile."""
         first = state.first
         if last is not None and last >= 0:
             first = max(first, state.next - last)
-        keys = [(self._place, _key_at(number)) for number in range(first, state.next)]
+        keys = [(self._place, _log_key(number)) for number in range(first, state.next)]
         values: list[Any] = []
         for start in range(0, len(keys), _MOST):
             wanted = [*keys[start : start + _MOST], (self._place, _STATE)]
-            *found, head = await self._items.get(*self._owner, wanted, False)
+            *found, head = await self._items.get_items(*self._owner, wanted, False)
             if _parse_log_state(head).version != state.version or None in found:
                 return None
             values += [item.value for item in found if item is not None]
         return values
 
-    async def _drop_removed(self, state: _State) -> bool:
+    async def _drop_removed_items(self, state: _State) -> bool:
         """Write a state and delete removed items; False if the list changed."""
         end = min(state.oldest + _MOST, state.first)
-        gone = [Drop(self._place, _key_at(n)) for n in range(state.oldest, end)]
+        gone = [Drop(self._place, _log_key(n)) for n in range(state.oldest, end)]
         return await self._commit(state._replace(oldest=end), gone)
 
     async def _commit(self, after: _State, operations: Sequence[Put | Drop]) -> bool:
@@ -412,13 +412,13 @@ class ItemLog:
 
 async def read_log_as(log: ItemLog, convert: Callable[[list[Any]], list[T]]) -> list[T]:
     """Return the values of a list, converted; of a long one on another thread."""
-    values = await run_async(log.read())
+    values = await run_async(log.read_values())
     if len(values) > _INLINE:
         return await asyncio.to_thread(convert, values)
     return convert(values)
 
 
-def _key_at(number: int) -> str:
+def _log_key(number: int) -> str:
     return f"{number:012d}"
 
 

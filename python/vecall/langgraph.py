@@ -197,10 +197,10 @@ def check_store_operation(op: Any) -> None:
     if isinstance(op, GetOp | PutOp):
         check_item_namespace(op.namespace)
     elif isinstance(op, SearchOp):
-        _check_labels(op.namespace_prefix)
+        _check_namespace_labels(op.namespace_prefix)
     elif isinstance(op, ListNamespacesOp):
         for condition in op.match_conditions or ():
-            _check_labels(condition.path)
+            _check_namespace_labels(condition.path)
             if condition.match_type not in ("prefix", "suffix"):
                 raise ValueError("match_type: must be prefix or suffix")
     else:
@@ -209,12 +209,12 @@ def check_store_operation(op: Any) -> None:
 
 def check_item_namespace(labels: Sequence[Any]) -> None:
     """Check the namespace of an item."""
-    _check_labels(labels)
+    _check_namespace_labels(labels)
     if not labels:
         raise InvalidNamespaceError("namespace: must have a label")
 
 
-def _check_labels(labels: Sequence[Any]) -> None:
+def _check_namespace_labels(labels: Sequence[Any]) -> None:
     for label in labels:
         if not isinstance(label, str) or not label or "." in label or "\0" in label:
             msg = "namespace: labels are non-empty strings without a period or NUL"

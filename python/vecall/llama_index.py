@@ -10,7 +10,7 @@ from typing import Any
 
 from vecall import errors
 from vecall.concurrency.join import on_thread
-from vecall.ingest.parts import is_spoken_role, is_user
+from vecall.ingest.parts import is_spoken_role, is_user_name
 from vecall.item_collections import ItemCollection, document_embedding
 from vecall.prompts.render import estimate_tokens
 from vecall.service.memory_service import MemoryService
@@ -197,7 +197,7 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         """Return the memories for the last user message; "" without one."""
         del block_kwargs  # options of other blocks
         for message in reversed(messages or []):
-            if is_user(message.role) and (message.content or "").strip():
+            if is_user_name(message.role) and (message.content or "").strip():
                 block: str = await self._preload.block(message.content)
                 return block
         return ""
@@ -374,14 +374,14 @@ class VecallVectorStore(BasePydanticVectorStore):
         test = _test_of_item_filters(filters)
         if node_ids is None:
             return self._documents.scan(where_of(filters), test)
-        found = self._documents.get(dict.fromkeys(node_ids))
+        found = self._documents.get_documents(dict.fromkeys(node_ids))
         return [item for item in found if item is not None and (not test or test(item))]
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a source document."""
         del delete_kwargs
         where = {"document": {"ref_doc_id": ref_doc_id}}
-        self._documents.change(where, None, self._documents.drop_of)
+        self._documents.change(where, None, self._documents.deletion_of)
 
     def delete_nodes(
         self,
@@ -393,14 +393,14 @@ class VecallVectorStore(BasePydanticVectorStore):
         del delete_kwargs
         if node_ids is None:
             test = _test_of_item_filters(filters)
-            self._documents.change(where_of(filters), test, self._documents.drop_of)
+            self._documents.change(where_of(filters), test, self._documents.deletion_of)
         else:
             chosen = self._chosen_items(node_ids, filters)
-            self._documents.delete([item.key for item in chosen])
+            self._documents.delete_documents([item.key for item in chosen])
 
     def clear(self) -> None:
         """Delete all nodes of the collection."""
-        self._documents.clear()
+        self._documents.delete_all_documents()
 
     def close(self) -> None:
         """Close the file, if the store opened it; the next call opens it again."""
@@ -425,7 +425,7 @@ class VecallVectorStore(BasePydanticVectorStore):
             raise errors.InvalidArgumentError("query_embedding: expected numbers")
         is_mmr = query.mode == VectorStoreQueryMode.MMR
         most = query.similarity_top_k
-        found = self._documents.nearest(
+        found = self._documents.nearest_documents(
             query.query_embedding,
             most * _MMR_CANDIDATES if is_mmr else most,
             where_of(query.filters),

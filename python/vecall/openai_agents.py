@@ -15,7 +15,7 @@ from typing import Any
 from vecall.concurrency.join import run_async
 from vecall.content import get_field
 from vecall.errors import ConfigError, needs_extra
-from vecall.ingest.parts import is_spoken_role, is_user
+from vecall.ingest.parts import is_spoken_role, is_user_name
 from vecall.item_collections import ItemLog
 from vecall.protocols import MemoryProtocol
 from vecall.service.memory_service import MemoryService
@@ -78,7 +78,7 @@ class VecallSession:
         """
         if limit is None:
             limit = getattr(self.session_settings, "limit", None)
-        return await run_async(self._log.read(limit))
+        return await run_async(self._log.read_values(limit))
 
     async def add_items(self, items: list[Any]) -> None:
         """Add items at the end, all or none but what is too large.
@@ -88,15 +88,15 @@ class VecallSession:
             LimitExceededError: An item is too large; the others were added. Or
                 there are more than 9,999; nothing was added.
         """
-        await run_async(self._log.extend(items))
+        await run_async(self._log.append_values(items))
 
     async def pop_item(self) -> Any:
         """Remove the last item and return it; None if there is none."""
-        return await run_async(self._log.pop())
+        return await run_async(self._log.pop_last_value())
 
     async def clear_session(self) -> None:
         """Remove all items."""
-        await run_async(self._log.clear())
+        await run_async(self._log.clear_log())
 
 
 def _checked_session_settings(given: Any) -> Any:
@@ -121,14 +121,14 @@ Name = str | Callable[[Any], str]
 _TEXTS = ("input_text", "output_text", "text")
 
 
-def role_of(item: Any) -> str | None:
+def role_of_item(item: Any) -> str | None:
     """Return the role of a message; None for a call, a result or a reasoning."""
     role = get_field(item, "role")
     kind = get_field(item, "type")
     return role if isinstance(role, str) and kind in (None, "message") else None
 
 
-def text_of(item: Any) -> str:
+def text_of_item(item: Any) -> str:
     """Return the text of a message, its parts joined by newlines."""
     content = get_field(item, "content")
     if isinstance(content, str):
@@ -205,11 +205,11 @@ class IngestingSession:
         """Add items to the other session, then store their texts as memories."""
         await _call_session(self._inner.add_items, items, wrapper=wrapper)
         turns = (
-            Event(text_of(item), author=role_of(item), id=_id_of(item))
+            Event(text_of_item(item), author=role_of_item(item), id=_id_of_item(item))
             for item in items
-            if is_spoken_role(role_of(item)) and text_of(item).strip()
+            if is_spoken_role(role_of_item(item)) and text_of_item(item).strip()
         )
-        await self._memory.remember(None, turns, self.session_id)
+        await self._memory.remember_turns(None, turns, self.session_id)
 
     async def pop_item(self, *, wrapper: Any = None) -> Any:
         """Remove the last item of the other session and return it."""
@@ -227,7 +227,7 @@ async def _call_session(method: Callable[..., Any], *given: Any, wrapper: Any) -
     return await method(*given)
 
 
-def _id_of(item: Any) -> str | None:
+def _id_of_item(item: Any) -> str | None:
     id_ = item.get("id") if isinstance(item, dict) else getattr(item, "id", None)
     # Some models of the SDK give all messages the same placeholder.
     return id_ if isinstance(id_, str) and id_ and not id_.startswith("__") else None
@@ -275,12 +275,12 @@ def recall_filter(
     async def insert(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
         items = list(given.input)
-        users = [at for at, item in enumerate(items) if is_user(role_of(item))]
+        users = [at for at, one in enumerate(items) if is_user_name(role_of_item(one))]
         if not users:
             return given
         session = session_id(data) if callable(session_id) else None
         others = None if session is None else Filter(not_session_id=session)
-        block = await run.block(data, text_of(items[users[-1]]), others)
+        block = await run.message_block(data, text_of_item(items[users[-1]]), others)
         if not block:
             return given
         items.insert(users[-1], {"role": "user", "content": block})

@@ -149,11 +149,11 @@ class OpenFolder:
         """Remove a file."""
         os.unlink(self._name(name), dir_fd=self._at)
 
-    def names(self) -> list[str]:
+    def file_names(self) -> list[str]:
         """Return the names of its files."""
         return os.listdir(self._path if self._at is None else self._at)  # noqa: PTH208
 
-    def size(self, name: str) -> int:
+    def file_size(self, name: str) -> int:
         """Return the bytes of a file, or those of a link itself."""
         about = os.stat(self._name(name), dir_fd=self._at, follow_symlinks=False)
         return about.st_size

@@ -112,7 +112,7 @@ class _Instruments:
         )
         return span
 
-    def record(
+    def record_span(
         self,
         span: Span | None,
         ended: dict[str, str],
@@ -157,14 +157,14 @@ class Telemetry:
         self._next_look = 0.0
         self._complained = False
 
-    def counts(self) -> dict[str, int]:
+    def operation_counts(self) -> dict[str, int]:
         """Return how many operations ended, by name, and how many with an error."""
         # All but "stats", which shows them: asking twice gives the same answer.
         shown = (item for item in self._ended.items() if item[0] != "stats")
         ended = {name: _current_count(count) for name, count in shown}
         return {**ended, "errors": _current_count(self._errors)}
 
-    def begin(self, operation: str) -> _Watch | None:
+    def begin_operation(self, operation: str) -> _Watch | None:
         """Begin to observe an operation; None if no exporter is configured."""
         start = perf_counter()
         if self._instruments is None and start >= self._next_look:
@@ -179,7 +179,7 @@ class Telemetry:
             self._log_export_error_once(error)
         return watch
 
-    def end(
+    def end_operation(
         self, operation: str, watch: _Watch | None, outcome: str, number: int | None
     ) -> None:
         """Tell how an operation ended: "ok", or an error's class; and what to count."""
@@ -196,7 +196,7 @@ class Telemetry:
             counted[kind] = max(number, 0)  # a purged file may have grown
         if watch.instruments is not None:
             try:
-                watch.instruments.record(watch.span, ended, seconds, counted)
+                watch.instruments.record_span(watch.span, ended, seconds, counted)
             except Exception as error:
                 self._log_export_error_once(error)
         fields = {**ended, **counted, "seconds": seconds}
@@ -260,7 +260,7 @@ def observed(
     ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
         async def watched(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
             telemetry = self.telemetry
-            watch = telemetry.begin(operation)
+            watch = telemetry.begin_operation(operation)
             given: Any = exact_arguments(args)
             if kwargs:
                 named: Any = exact_arguments(tuple(kwargs.values()))
@@ -268,10 +268,10 @@ def observed(
             try:
                 result = await method(self, *given, **kwargs)
             except BaseException as error:
-                telemetry.end(operation, watch, type(error).__name__, None)
+                telemetry.end_operation(operation, watch, type(error).__name__, None)
                 raise
             number = None if watch is None or count is None else count(result)
-            telemetry.end(operation, watch, OK, number)
+            telemetry.end_operation(operation, watch, OK, number)
             return result
 
         functools.update_wrapper(watched, method)

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard, get_args
 
 from vecall import errors
 from vecall.clock import to_seconds
-from vecall.filters.metadata import check_conditions
+from vecall.filters.metadata import check_metadata_conditions
 from vecall.filters.rights import TRUST_TIERS, check_trust_tier, reaches, tiers_from
 from vecall.limits import (
     APP_WIDE,
@@ -284,7 +284,7 @@ def check_filter(
         changed["not_id"] = ids
     if filter_.metadata is not None:
         max_bytes = limits.max_metadata_bytes
-        changed["metadata"] = check_conditions(filter_.metadata, max_bytes)
+        changed["metadata"] = check_metadata_conditions(filter_.metadata, max_bytes)
     if filter_.min_trust is not None:
         tiers = _tiers_of_filter(filter_.min_trust, changed.get("trust"))
         changed |= {"min_trust": None, "trust": tiers}

@@ -78,7 +78,7 @@ PAIRS = {
 
 def told(files: Files, command: Command) -> str:
     try:
-        return files.run(command)
+        return files.run_file_command(command)
     except FileError as error:
         return f"refused: {error}"
 
@@ -101,7 +101,7 @@ def test_commands_do_in_every_order_what_they_do_one_after_the_other(tmp_path, n
         service = MemoryService(":memory:", embedder=None)
         files = Files(service.sync.user(*WHOSE).items)
         for path in ("a/x", "a/y"):
-            files.run(create(path))
+            files.run_file_command(create(path))
         return service
 
     allowed = []

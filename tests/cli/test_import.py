@@ -143,8 +143,8 @@ def test_users_in_turn_cost_as_few_writes_as_users_in_order():
     counts = []
     for given in (lines, shuffled, by_user):
         batches = OwnerBatches()
-        made = [batch for line in given for batch in batches.add(line)]
-        made += batches.rest()
+        made = [batch for line in given for batch in batches.add_record(line)]
+        made += batches.rest_of_groups()
         counts.append(len(made))
         assert sorted(map(str, itertools.chain(*made))) == sorted(map(str, lines))
         for user in ("u0", "u19"):

@@ -205,12 +205,13 @@ def test_an_input_is_read_up_to_a_size(monkeypatch, size):
 
 
 def test_the_log_repeats_no_message_that_may_hold_a_text():
-    from vecall.coding_agents.hook_command import error_reason
+    from vecall.coding_agents.hook_command import hook_error_reason
 
-    assert error_reason(ValueError(SECRET)) == "ValueError"
-    assert error_reason(OSError(2, SECRET)) == "FileNotFoundError"
+    assert hook_error_reason(ValueError(SECRET)) == "ValueError"
+    assert hook_error_reason(OSError(2, SECRET)) == "FileNotFoundError"
     assert (
-        error_reason(StorageError("the disk failed")) == "StorageError: the disk failed"
+        hook_error_reason(StorageError("the disk failed"))
+        == "StorageError: the disk failed"
     )
 
 
@@ -236,7 +237,7 @@ def test_a_profile_is_read_as_far_as_the_time_allows(tmp_path, monkeypatch):
         memory.sync.add_memory(**OWNER, memories=told)
         for seconds, read in (([1.0, 0.51, 0.49], 4), ([1.0] * 9, 9)):
             given = iter(seconds)
-            block = hook.profile_block(
+            block = hook.profile_for_hook(
                 memory, OWNER, max_tokens=1_500, left=lambda given=given: next(given)
             )
             assert sorted(re.findall(r"tea (\d)", block)) == list("012345678")[:read]
@@ -332,8 +333,8 @@ LEFT = """
 from vecall.coding_agents.hook_command import Deadline
 for verb in ("recall", "start", "retain"):
     end = Deadline(verb)
-    end.cancel()
-    print(end.left())
+    end.cancel_deadline()
+    print(end.seconds_left())
 """
 
 SLOW_START = """

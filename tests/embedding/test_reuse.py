@@ -110,7 +110,7 @@ def test_what_was_stored_without_an_embedder_uses_known_vectors_too(opened):
         service.sync.add_memory(**BOB, memories=[TEXT])
     embedder = Recorder()
     service = opened(embedder=embedder)
-    assert service._memory.restart_backfill().wait(10)
+    assert service._memory.restart_backfill().wait_for_backfill(10)
     assert embedded(service) == 8
     assert sorted(embedder.asked) == ["another", TEXT]  # the latter is Bob's
 

@@ -53,7 +53,7 @@ def test_a_row_without_a_vector_survives_reopening_and_a_change_of_its_text(
     assert similarities(service, "zebra") == {"qqq zebra": None}
     service.close()
     service = open_service(path, embedder=embedder())
-    service._memory.restart_backfill().wait()  # which embeds rows without a vector
+    service._memory.restart_backfill().wait_for_backfill()
     assert similarities(service, "zebra") == {"qqq zebra": None}
     service.sync.update_memory(**ALICE, memory_id=id_, content="the zebra")
     assert similarities(service, "zebra")["the zebra"] is not None
@@ -74,7 +74,7 @@ def test_a_file_moves_to_a_model_with_zero_vectors_and_back(open_service, tmp_pa
     assert found["qqq zebra"] is None
     assert found["a zebra"] is not None
     service.sync.admin.reembed(plain)
-    service._memory.restart_backfill().wait()
+    service._memory.restart_backfill().wait_for_backfill()
     assert None not in similarities(service, "zebra").values()
 
 

@@ -57,7 +57,7 @@ def test_beam_s_groups_are_pieces_of_which_one_id_is_enough(tmp_path, run):
     file.write_text(json.dumps({"conversations": [CHAT]}))
     (told,) = read_beam(file, "app")
     asked, strange = told.questions
-    assert asked.pieces == ({"a", "b"}, {"c"})
+    assert asked.evidence_pieces == ({"a", "b"}, {"c"})
     assert asked.evidence == {"a", "b", "c"}
     assert not strange.evidence
     figures = run("beam", file, "--modes", "lexical", "--no-ablation", "--json")
@@ -128,7 +128,7 @@ def test_the_other_half_of_an_exchange_answers_too():
     given = [asked("0"), asked("1", "3"), asked("2"), asked("5"), asked()]
     told = Conversation("u", [Session("app", "u", "s", events)], given)
     widened = accept_both_halves(told).questions
-    assert [one.pieces for one in widened] == [
+    assert [one.evidence_pieces for one in widened] == [
         ({"0", "1"},),
         ({"0", "1"}, {"3", "4"}),
         ({"2"},),

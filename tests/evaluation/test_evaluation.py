@@ -192,13 +192,13 @@ def test_strangers_questions_are_answered_by_others_alone():
         for one, question in asked_of(conversations)
         if question.evidence
     }
-    found = evaluation.strangers(conversations)
-    assert found == evaluation.strangers(conversations)
+    found = evaluation.stranger_pairs(conversations)
+    assert found == evaluation.stranger_pairs(conversations)
     assert len(found) == sum(len(one.questions) for one in conversations)
     for user, question in found:
         assert not question.evidence
         assert questions[question.text] != user
-    assert evaluation.strangers(conversations[:1]) == []
+    assert evaluation.stranger_pairs(conversations[:1]) == []
 
 
 def test_vectors_alone_are_the_order_of_the_cosines(run, tiny, recorder):

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from helpers.paths import ROOT
-from vecall.lexical.statements import OFFERED, PROPOSED, likeness
+from vecall.lexical.statements import OFFERED, PROPOSED, text_likeness
 
 FILE = ROOT / "bench/recall/statements.jsonl"
 if not FILE.is_file():
@@ -32,7 +32,7 @@ def test_there_are_300_pairs_in_eight_languages_and_no_pair_twice():
 
 def test_by_words_alone_most_of_what_is_proposed_is_right():
     judged = [
-        (pair["label"], likeness(pair["later"], pair["earlier"])) for pair in PAIRS
+        (pair["label"], text_likeness(pair["later"], pair["earlier"])) for pair in PAIRS
     ]
     proposed = [label for label, like in judged if like.score >= PROPOSED]
     assert sum(label in VERSIONS for label in proposed) >= 0.88 * len(proposed)
@@ -46,16 +46,16 @@ def test_by_words_alone_most_of_what_is_proposed_is_right():
 
 def test_what_a_person_does_with_a_thing_is_no_version_of_a_figure_of_it():
     rent = "The rent of the flat is 900 euros."
-    assert likeness(rent, "My sister rents a flat.").score < PROPOSED
-    assert likeness(rent.replace("900", "950"), rent).score >= PROPOSED
+    assert text_likeness(rent, "My sister rents a flat.").score < PROPOSED
+    assert text_likeness(rent.replace("900", "950"), rent).score >= PROPOSED
 
 
 def test_the_comparison_is_bounded_and_symmetric():
     long = "word " * 300
-    assert likeness(long, long + "x").score == 0.0
-    assert likeness(long, long).score == 1.0
+    assert text_likeness(long, long + "x").score == 0.0
+    assert text_likeness(long, long).score == 1.0
     for pair in PAIRS[:40]:
         one, other = pair["earlier"], pair["later"]
-        assert likeness(one, other) == likeness(other, one)
-    assert likeness("", "").says == "update"
-    assert 0.0 <= likeness("", "?!").score < OFFERED
+        assert text_likeness(one, other) == text_likeness(other, one)
+    assert text_likeness("", "").says == "update"
+    assert 0.0 <= text_likeness("", "?!").score < OFFERED

@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import Any
 
 from vecall import MemoryService
-from vecall.store.queries.listing import find_miscounted
+from vecall.store.queries.listing import miscounted_counters
 
 Lines = list[dict[str, Any]]
 _KEY = "\0!"  # the id of a tombstone that holds a key begins so
@@ -100,4 +100,4 @@ def sessions(own: dict[str, Lines], now: float) -> list[tuple[Any, ...]]:
 def wrong_counters(service: MemoryService) -> str:
     """What `vecall doctor` says of the counters; "" if all are right."""
     with service._memory.storage.read() as reads:
-        return find_miscounted(reads._connection)
+        return miscounted_counters(reads._connection)

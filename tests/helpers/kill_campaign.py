@@ -18,7 +18,7 @@ from typing import Any
 import vecall
 from vecall import MemoryService
 from vecall.store.file.schema import NEWEST
-from vecall.store.queries.listing import find_miscounted
+from vecall.store.queries.listing import miscounted_counters
 
 from helpers.fork_pool import ForkPool, Lines
 from helpers.workloads import APP, EMBEDDERS, LARGE, PLANS, mark, opened
@@ -297,7 +297,7 @@ class Campaign:
                 self.tally.unsound += 1
                 self._problem(f"integrity_check: {sound[:3]}")
             if connection.execute("PRAGMA user_version").fetchone()[0] == NEWEST:
-                wrong = find_miscounted(connection)
+                wrong = miscounted_counters(connection)
                 if wrong:
                     self._problem(f"counters: {wrong}")
             return connection.execute(

@@ -319,11 +319,11 @@ class ScheduledDatabase:
         """Return what the database has."""
         return getattr(self._inner, name)
 
-    def peek(self, read: Any, app: str, user: str) -> Any:
+    def peek_at_file(self, read: Any, app: str, user: str) -> Any:
         """Return what is read of a partition, such as its newest change."""
         self._scheduler.point()
         self._scheduler.use(("file", (app, user)), "r")
-        return self._inner.peek(read, app, user)
+        return self._inner.peek_at_file(read, app, user)
 
     @contextmanager
     def read_transaction(self) -> Iterator[Any]:
@@ -352,7 +352,7 @@ class ScheduledStorage(SqliteStorage):
         if database.path is not None:
             files = folder(database.path)
             self.snapshots = SqliteSnapshots(database, files, submit)
-        self.newest = partial(database.peek, find_part)
+        self.newest = partial(database.peek_at_file, find_part)
         self.identity = database.uuid
         self.expiry_clock = database.expiry_clock
         self.in_memory = database.path is None

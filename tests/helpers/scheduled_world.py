@@ -73,7 +73,7 @@ class _Home:
         self.closed = False
         self.retired: list[Any] = []
         self.serving = self.serve()
-        self.publish = self.serving.partitions.publish
+        self.publish = self.serving.partitions.publish_change
 
     def serve(self) -> Any:
         world = self.world
@@ -149,7 +149,7 @@ class World:
         self.homes += [_Home(self) for _ in range(1, processes)]
         if self.homes[0].newest is not None:
             for user in users:
-                found = database.peek(find_part, APP, user)
+                found = database.peek_at_file(find_part, APP, user)
                 self.homes[0].newest._found[APP, user] = found
 
     def submit(self, job: WriteJob) -> Future[Change]:
@@ -164,7 +164,7 @@ class World:
         home = self.homes[at]
         following = home.serve()
         self.scheduler.use(home.resource, "w")
-        home.publish = following.partitions.publish
+        home.publish = following.partitions.publish_change
         self.scheduler.point()
         self.scheduler.use(home.resource, "w")
         old, home.serving = home.serving, following
@@ -235,7 +235,7 @@ class World:
             self.scheduler.use(home.resource, "r")
             serving = home.serving
             self.scheduler.point()
-            use = serving.enter()
+            use = serving.begin_use()
             if use is None:
                 continue
             try:
@@ -253,7 +253,7 @@ class World:
                 assert home.closed
                 return
             finally:
-                serving.leave(use)
+                serving.end_use(use)
         self._note(user, "r")
         found = {memory.text.split()[1] for memory in response.memories}
         missing = must - given.going - found
@@ -287,7 +287,7 @@ class World:
 
     def _check_books(self, serving: Any) -> None:
         loader, engine = serving.partitions, serving.engine
-        assert not loader._work.keys(), "work is left"
+        assert not loader._work.running_keys(), "work is left"
         assert not loader._residents.pinned_partitions(), "a pin is left"
         assert not len(loader._locks), "a lock is left"
         entries = loader._residents._entries

@@ -167,17 +167,19 @@ class Watch:
             def nbytes(self, nbytes: int) -> None:
                 self._nbytes = nbytes
 
-            def put(self, key: Key, entry: LoadedPartition) -> None:
+            def add_loaded_partition(self, key: Key, entry: LoadedPartition) -> None:
                 self._count("c")
-                super().put(key, entry)
+                super().add_loaded_partition(key, entry)
 
-            def resize(self, key: Key, entry: LoadedPartition, nbytes: int) -> None:
+            def resize_partition(
+                self, key: Key, entry: LoadedPartition, nbytes: int
+            ) -> None:
                 self._count("c")
-                super().resize(key, entry, nbytes)
+                super().resize_partition(key, entry, nbytes)
 
-            def take(self, key: Key) -> LoadedPartition | None:
+            def pop_loaded_partition(self, key: Key) -> LoadedPartition | None:
                 self._count("c")
-                return super().take(key)
+                return super().pop_loaded_partition(key)
 
         return TracedResidents
 
@@ -192,34 +194,34 @@ class Watch:
                 for part in sorted({rid >> 32 for rid in rids}):
                     watch.use(("texts of", part - first_part), mode)
 
-            def get(self, rids: Iterable[int]) -> list[Row | None]:
+            def get_rows(self, rids: Iterable[int]) -> list[Row | None]:
                 rids = list(rids)
                 self._use(rids, "r")
-                return super().get(rids)
+                return super().get_rows(rids)
 
-            def now(self) -> int:
+            def moment_of_read(self) -> int:
                 watch.use("moment", "r")
-                return super().now()
+                return super().moment_of_read()
 
-            def put(self, rows: Iterable[Row], read_at: int | None = None) -> None:
+            def put_rows(self, rows: Iterable[Row], read_at: int | None = None) -> None:
                 rows = list(rows)
                 self._use([row.rid for row in rows], "w")
-                super().put(rows, read_at)
+                super().put_rows(rows, read_at)
 
-            def forget(self, rids: Iterable[int]) -> None:
+            def forget_rows(self, rids: Iterable[int]) -> None:
                 rids = list(rids)
                 self._use(rids, "w")
                 watch.note("moment", "c")
-                super().forget(rids)
+                super().forget_rows(rids)
 
             def forget_partition(self, part: int) -> None:
                 self._use([part << 32], "w")
                 watch.note("moment", "c")
                 super().forget_partition(part)
 
-            def clear(self) -> None:
+            def clear_rows(self) -> None:
                 watch.use("all texts", "w")
-                super().clear()
+                super().clear_rows()
 
             @property
             def nbytes(self) -> int:
@@ -244,17 +246,17 @@ class ScheduledFolder(SnapshotFolder):
         self.scheduler.point()
         self.scheduler.use(("snapshot", part - self.first_part), mode)
 
-    def read(self, part: int) -> Any:
+    def read_snapshot(self, part: int) -> Any:
         self._point(part, "r")
-        return super().read(part)
+        return super().read_snapshot(part)
 
-    def write(self, part: int, data: Any) -> None:
+    def write_snapshot(self, part: int, data: Any) -> None:
         self._point(part, "w")
-        super().write(part, data)
+        super().write_snapshot(part, data)
 
-    def remove(self, part: int) -> None:
+    def remove_snapshot(self, part: int) -> None:
         self._point(part, "w")
-        super().remove(part)
+        super().remove_snapshot(part)
 
 
 def watch(
@@ -292,18 +294,18 @@ def watch(
             seen.use(("waiting", key), "w")
             super().schedule_if_stale(key, unsaved, rows)
 
-        def _save(self, key: Key) -> None:
+        def _save_snapshot(self, key: Key) -> None:
             seen.use(("waiting", key), "w")
-            super()._save(key)
+            super()._save_snapshot(key)
 
     class TracedServing(SearchIndex):
-        def enter(self) -> Use | None:
+        def begin_use(self) -> Use | None:
             seen.use(("uses", id(self)), "c")
-            return super().enter()
+            return super().begin_use()
 
-        def leave(self, use: Use) -> None:
+        def end_use(self, use: Use) -> None:
             seen.use(("uses", id(self)), "c")
-            super().leave(use)
+            super().end_use(use)
 
         def _retire(self) -> None:
             seen.use(("uses", id(self)), "w")

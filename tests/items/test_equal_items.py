@@ -96,8 +96,8 @@ def test_documents_behind_the_last_page_have_the_order_of_a_page(
     def even(item: Any) -> bool:
         return int(item.key[1:]) % 2 == 0
 
-    pages = documents.nearest([1, 0, 0], 30, None, even)
+    pages = documents.nearest_documents([1, 0, 0], 30, None, even)
     assert [item.key for item, _ in pages] == [f"k{n}" for n in range(58, -1, -2)]
     monkeypatch.setattr(item_collections, "_PAGE", 20)
-    behind = documents.nearest([1, 0, 0], 30, None, even)
+    behind = documents.nearest_documents([1, 0, 0], 30, None, even)
     assert [item.key for item, _ in behind] == [item.key for item, _ in pages]

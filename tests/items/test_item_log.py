@@ -49,11 +49,11 @@ def test_a_log_is_a_list(steps):
             ItemLog(memory, "b", "u", PLACE),
         ]
         for other in others:
-            run_sync(other.extend(["other"]))
+            run_sync(other.append_values(["other"]))
         model: list[Any] = []
         for (what, *more), is_async in steps:
             if what == "extend":
-                do(log, is_async, log.extend(more[0]))
+                do(log, is_async, log.append_values(more[0]))
                 model += more[0]
             elif what == "new":
                 values, window = more
@@ -63,20 +63,20 @@ def test_a_log_is_a_list(steps):
                     seen[:] = stored
                     return values[1:]
 
-                do(log, is_async, log.extend(values, new=choose, window=window))
+                do(log, is_async, log.append_values(values, new=choose, window=window))
                 assert seen == lasts(model, window)
                 model += values[1:]
             elif what == "pop":
                 expected = model.pop() if model else None
-                assert do(log, is_async, log.pop()) == expected
+                assert do(log, is_async, log.pop_last_value()) == expected
             elif what == "clear":
-                do(log, is_async, log.clear())
+                do(log, is_async, log.clear_log())
                 model.clear()
             else:
-                assert do(log, is_async, log.read(*more)) == lasts(model, *more)
-        assert run_sync(log.read()) == model
+                assert do(log, is_async, log.read_values(*more)) == lasts(model, *more)
+        assert run_sync(log.read_values()) == model
         for other in others:
-            assert run_sync(other.read()) == ["other"]
+            assert run_sync(other.read_values()) == ["other"]
 
 
 def test_readers_see_whole_calls_while_others_write_and_clear(open_service, tmp_path):
@@ -86,45 +86,45 @@ def test_readers_see_whole_calls_while_others_write_and_clear(open_service, tmp_
 
     def write() -> None:
         for turn in range(60):
-            run_sync(logs[0].extend([turn, turn]))
+            run_sync(logs[0].append_values([turn, turn]))
             if turn % 20 == 19:
-                run_sync(logs[0].clear())
+                run_sync(logs[0].clear_log())
         stop.set()
 
     thread = threading.Thread(target=write)
     thread.start()
     seen = 0
     while not stop.is_set():
-        values = run_sync(logs[1].read())
+        values = run_sync(logs[1].read_values())
         assert values[::2] == values[1::2]
         assert values[::2] == sorted(set(values))
         seen += 1
     thread.join()
     assert seen
-    assert run_sync(logs[1].read()) == []
+    assert run_sync(logs[1].read_values()) == []
 
 
 def test_a_refused_call_adds_nothing(open_service):
     log = ItemLog(open_service(), *WHO, PLACE)
-    run_sync(log.extend([1]))
+    run_sync(log.append_values([1]))
     for bad, error in (
         ([2, object()], InvalidTypeError),
         ([2, float("nan")], InvalidTypeError),
         ([2] * 10_000, LimitExceededError),
     ):
         with pytest.raises(error):
-            run_sync(log.extend(bad))
-        assert run_sync(log.read()) == [1]
+            run_sync(log.append_values(bad))
+        assert run_sync(log.read_values()) == [1]
 
 
 def test_a_value_that_is_too_large_costs_itself_alone(open_service):
     log = ItemLog(open_service(limits=Limits(max_item_bytes=1_000)), *WHO, PLACE)
     with pytest.raises(LimitExceededError, match=r"operations\[2\]"):
-        run_sync(log.extend([1, "x" * 1_001, 2, "y" * 1_001, 3]))
-    assert run_sync(log.read()) == [1, 2, 3]
+        run_sync(log.append_values([1, "x" * 1_001, 2, "y" * 1_001, 3]))
+    assert run_sync(log.read_values()) == [1, 2, 3]
     with pytest.raises(LimitExceededError):
-        run_sync(log.extend(["z" * 1_001]))
-    assert run_sync(log.read()) == [1, 2, 3]
+        run_sync(log.append_values(["z" * 1_001]))
+    assert run_sync(log.read_values()) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("next_call", ["extend", "clear"])
@@ -141,8 +141,8 @@ def test_the_next_call_deletes_what_an_interrupted_clear_left(
     for calls in range(1, 18):  # that are waited for, before the process ends
         place = ("log", str(calls))
         log = ItemLog(memory, *WHO, place)
-        run_sync(log.extend(range(10)))
-        steps = log.clear()
+        run_sync(log.append_values(range(10)))
+        steps = log.clear_log()
         try:
             future = steps.send(None)
             for _ in range(calls - 1):
@@ -151,12 +151,14 @@ def test_the_next_call_deletes_what_an_interrupted_clear_left(
         except StopIteration:
             pass
         steps.close()
-        values = run_sync(log.read())
+        values = run_sync(log.read_values())
         assert values in ([], list(range(10)))
         lengths.add(len(stored(place)))
         kept = [*values, "new"] if next_call == "extend" else []
-        run_sync(log.extend(["new"]) if next_call == "extend" else log.clear())
-        assert run_sync(log.read()) == kept
+        run_sync(
+            log.append_values(["new"]) if next_call == "extend" else log.clear_log()
+        )
+        assert run_sync(log.read_values()) == kept
         found = stored(place)
         assert len(found) == len(kept) + 1  # the state
         assert all(value in found for value in kept)
@@ -171,15 +173,17 @@ def test_two_that_clear_and_one_that_adds_leave_what_was_added(
     log = ItemLog(memory, *WHO, PLACE)
 
     async def run() -> None:
-        await run_async(log.extend(range(20)))
-        await asyncio.gather(run_async(log.clear()), run_async(log.clear()))
-        await run_async(log.extend(range(20)))
+        await run_async(log.append_values(range(20)))
+        await asyncio.gather(run_async(log.clear_log()), run_async(log.clear_log()))
+        await run_async(log.append_values(range(20)))
         await asyncio.gather(
-            run_async(log.clear()), run_async(log.clear()), run_async(log.extend(["a"]))
+            run_async(log.clear_log()),
+            run_async(log.clear_log()),
+            run_async(log.append_values(["a"])),
         )
 
     asyncio.run(run())
-    left = run_sync(log.read())
+    left = run_sync(log.read_values())
     assert left in ([], ["a"])
     found = memory.items.sync.find(PLACE, **ALICE, limit=50)
     assert len(found) == len(left) + 1
@@ -188,10 +192,10 @@ def test_two_that_clear_and_one_that_adds_leave_what_was_added(
 def test_a_log_is_longer_than_a_transaction(open_service):
     log = ItemLog(open_service(), *WHO, PLACE)
     for start in (0, 9_000):
-        run_sync(log.extend(range(start, start + 9_000)))
-    assert run_sync(log.read()) == list(range(18_000))
-    assert run_sync(log.read(2)) == [17_998, 17_999]
-    run_sync(log.clear())
-    assert run_sync(log.read()) == []
-    run_sync(log.extend(["again"]))
-    assert run_sync(log.read()) == ["again"]
+        run_sync(log.append_values(range(start, start + 9_000)))
+    assert run_sync(log.read_values()) == list(range(18_000))
+    assert run_sync(log.read_values(2)) == [17_998, 17_999]
+    run_sync(log.clear_log())
+    assert run_sync(log.read_values()) == []
+    run_sync(log.append_values(["again"]))
+    assert run_sync(log.read_values()) == ["again"]

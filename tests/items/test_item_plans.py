@@ -34,7 +34,9 @@ READS = {
     "get": lambda own: item_reads.read_item_at(
         own, ALICE["app_name"], "u0", NOTES, "k"
     ),
-    "get two": lambda own: item_reads.items_at(own, 1, [(NOTES, "k"), (NOTES, "l")]),
+    "get two": lambda own: item_reads.read_items_at(
+        own, 1, [(NOTES, "k"), (NOTES, "l")]
+    ),
     "all": lambda own: list(item_reads.read_newest_items(own, 1, "", None, 1)),
     "list": lambda own: list(item_reads.read_newest_items(own, 1, NOTES, "notes ", 1)),
     "numbers": lambda own: item_reads.read_items_by_number(own, 1, [1, 2]),

@@ -17,10 +17,10 @@ def test_a_row_read_before_its_new_expiry_was_written_has_not_expired():
     key = ("app", "alice")
     read = ItemRow(1, "", "a", "1", 0.0, 0.0, 10.0, 10.0)
     refresh.refresh_item_ttls(key, [read], 8.0)
-    assert refresh.current(key, read, 16.0) is not None
+    assert refresh.current_item(key, read, 16.0) is not None
     future.set_result(None)  # it is written
-    assert refresh.current(key, read, 16.0) is not None
-    assert refresh.current(key, read, 18.0) is None
+    assert refresh.current_item(key, read, 16.0) is not None
+    assert refresh.current_item(key, read, 18.0) is None
 
 
 def test_an_expiry_that_was_not_written_does_not_count():
@@ -30,7 +30,7 @@ def test_an_expiry_that_was_not_written_does_not_count():
     read = ItemRow(1, "", "a", "1", 0.0, 0.0, 10.0, 10.0)
     refresh.refresh_item_ttls(key, [read], 8.0)
     future.set_exception(StorageError("the disk is gone"))
-    assert refresh.current(key, read, 16.0) is None
+    assert refresh.current_item(key, read, 16.0) is None
 
 
 def test_new_expiries_that_come_during_a_write_are_written_after_it():
@@ -53,7 +53,7 @@ def test_new_expiries_that_come_during_a_write_are_written_after_it():
     assert len(jobs) == 2
     futures[0].set_result(None)
     assert [job.expiries for job in jobs[2:]] == [{1: 18.0, 2: 18.0}]
-    assert all(refresh.current(key, row, 16.0) for row in rows)
+    assert all(refresh.current_item(key, row, 16.0) for row in rows)
 
 
 def test_an_expiry_is_written_at_most_once_a_second_and_ten_times_in_a_ttl():

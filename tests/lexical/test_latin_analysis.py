@@ -23,9 +23,9 @@ from vecall.lexical import memory_terms, query_terms, terms_of_memories
 from vecall.lexical.features import TIME_WORDS
 from vecall.lexical.languages import ELIDING_LANGUAGES, STOP_WORDS
 from vecall.lexical.latin import latin_folding_rules, period_tables
-from vecall.lexical.period_patterns import LATIN, VOCABULARIES, meanings
+from vecall.lexical.period_patterns import LATIN, VOCABULARIES, meaning_numbers
 from vecall.lexical.periods import OPENS, local_micros
-from vecall.lexical.terms import analyse_query_in_python
+from vecall.lexical.terms import query_terms_in_python
 
 Memory = tuple[str, str | None, float | None]
 
@@ -388,7 +388,7 @@ def check_queries(queries: list[str]) -> None:
     for query in queries:
         for by_period in (True, False):
             found = query_terms(query, now=1.7e9, by_period=by_period)
-            expected = analyse_query_in_python(query, 1.7e9, None, 256, by_period)
+            expected = query_terms_in_python(query, 1.7e9, None, 256, by_period)
             assert found == expected, (ascii(query), by_period)
 
 
@@ -419,7 +419,7 @@ def test_queries_of_all_languages_have_the_terms_of_the_python_analysis():
 def phrases_of_time(rng, count):
     vocabularies = [
         [
-            *(word for name in NAMING for word in meanings(table.get(name, ""))),
+            *(word for name in NAMING for word in meaning_numbers(table.get(name, ""))),
             *(part for name in AROUND for part in table.get(name, "").split("|")),
         ]
         for table in LATIN
@@ -445,7 +445,7 @@ def test_queries_that_name_periods_have_those_of_the_python_analysis(zone):
     for query in phrases_of_time(rng, max(150, scaled(60))):
         now = rng.uniform(1e8, 2.5e9)
         found = query_terms(query, now=now, zone=zone)
-        expected = analyse_query_in_python(query, now, zone, 256, True)
+        expected = query_terms_in_python(query, now, zone, 256, True)
         assert found == expected, (query, now)
         named += found[1].period is not None
     assert named > 10
@@ -454,7 +454,7 @@ def test_queries_that_name_periods_have_those_of_the_python_analysis(zone):
 @pytest.mark.parametrize("now", [-62135596800.0, 253402300799.0])
 def test_a_period_beyond_the_years_of_a_calendar_is_none(now):
     for query in ("what did I do yesterday", "swimming tomorrow", "3 weeks ago"):
-        expected = analyse_query_in_python(query, now, None, 256, True)
+        expected = query_terms_in_python(query, now, None, 256, True)
         assert query_terms(query, now=now) == expected
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.clock import Period
 from vecall.lexical import memory_terms, query_terms, words
-from vecall.lexical.period_patterns import LATIN, MONTHS, READ, TABLES, meanings
+from vecall.lexical.period_patterns import LATIN, MONTHS, READ, TABLES, meaning_numbers
 from vecall.lexical.periods import find_period, may_name_period
 from vecall.lexical.tokenizer import split_words
 from vecall.text import normalise
@@ -152,7 +152,7 @@ def test_each_word_of_time_opens_the_search_for_a_period():
         word
         for table in TABLES
         for name in READ
-        for word in meanings(table.get(name, ""))
+        for word in meaning_numbers(table.get(name, ""))
     }
     assert len(words) > 700
     closed = [

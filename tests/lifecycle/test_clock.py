@@ -65,7 +65,7 @@ def test_a_mark_of_the_same_start_says_exactly_how_late_it_is(clock, jump):
     """S4.58: another process, or the next one, counts on whatever the wall says."""
     lifetime = ExpiryClock(clock)
     clock.jump(jump)
-    mark = lifetime.mark()
+    mark = lifetime.make_checkpoint()
     clock.jump(jump)
     clock.let_pass(7.0)
     assert ExpiryClock(clock, mark).now() == START + 7.0
@@ -74,7 +74,7 @@ def test_a_mark_of_the_same_start_says_exactly_how_late_it_is(clock, jump):
 @pytest.mark.parametrize("monotonic", [5.0, 5_000.0])
 def test_a_mark_of_an_earlier_start_says_only_that_it_is_not_earlier(clock, monotonic):
     """S4.58: how long a machine was off only the wall clock can say."""
-    mark = ExpiryClock(clock).mark()
+    mark = ExpiryClock(clock).make_checkpoint()
     clock.restart(100.0, monotonic)
     assert ExpiryClock(clock, mark).now() == START + 100.0
     clock.restart(-YEAR, monotonic)
@@ -84,7 +84,7 @@ def test_a_mark_of_an_earlier_start_says_only_that_it_is_not_earlier(clock, mono
 def test_the_same_start_with_a_smaller_reading_is_another_machine(clock):
     """S4.58: of a copy that ran further, the count is not taken back by it."""
     clock.let_pass(500.0)
-    mark = ExpiryClock(clock).mark()
+    mark = ExpiryClock(clock).make_checkpoint()
     clock.let_pass(-400.0)
     assert ExpiryClock(clock, mark).now() == START + 500.0
 
@@ -92,7 +92,7 @@ def test_the_same_start_with_a_smaller_reading_is_another_machine(clock):
 def test_a_machine_without_a_name_for_its_start_never_counts_back():
     """S4.58: where there is no boot id the count is the later of both."""
     clock = UnnamedClock()
-    mark = ExpiryClock(clock).mark()
+    mark = ExpiryClock(clock).make_checkpoint()
     clock.jump(-YEAR)
     clock.let_pass(2.0)
     assert ExpiryClock(clock, mark).now() >= START
@@ -102,22 +102,24 @@ def test_a_machine_without_a_name_for_its_start_never_counts_back():
 def test_a_mark_is_read_as_it_was_written(boot):
     """S4.58: every bit of both times, and any name."""
     mark = ClockCheckpoint(1.8e9 + 0.1, 1e-9 + 12345.0, boot)
-    assert ClockCheckpoint.parse(str(mark)) == mark
+    assert ClockCheckpoint.parse_checkpoint(str(mark)) == mark
 
 
 def test_a_mark_with_any_letter_changed_is_not_believed():
     """S4.58, guarantee 5: with another digit all would expire, or nothing."""
     text = str(ClockCheckpoint(START, 1_000.0, "boot 1"))
-    assert ClockCheckpoint.parse(text) is not None
+    assert ClockCheckpoint.parse_checkpoint(text) is not None
     for place, letter in enumerate(text):
         for other in "9x|.":
             if other != letter:
                 assert (
-                    ClockCheckpoint.parse(text[:place] + other + text[place + 1 :])
+                    ClockCheckpoint.parse_checkpoint(
+                        text[:place] + other + text[place + 1 :]
+                    )
                     is None
                 )
     for nothing in (None, "", "|", "1.0|2.0|boot", text[:-1], text + "0"):
-        assert ClockCheckpoint.parse(nothing) is None
+        assert ClockCheckpoint.parse_checkpoint(nothing) is None
 
 
 def test_a_damaged_mark_in_a_file_expires_nothing(open_service, tmp_path, clock):

@@ -10,7 +10,7 @@ import pytest
 from helpers.campaigns import scaled
 from vecall import MemoryEntry, MemoryService, Put
 from vecall.cli.main import main
-from vecall.store import name_traces, names_of
+from vecall.store import name_traces, partitions_of_user
 
 AWKWARD = [
     "100%",
@@ -141,7 +141,7 @@ def test_deleted_bytes_are_searched_too(tmp_path, many):
 
 def test_rows_with_the_number_of_a_user_are_told(tmp_path, capsys):
     path = stored(tmp_path / "m.db", {"user1": "own", "bob": "other"})
-    parts = names_of(path, "user1", None).parts
+    parts = partitions_of_user(path, "user1", None).parts
     assert len(parts) == 1
     remain = {place for _, place in name_traces(path, "nobody", parts)}
     assert remain == {f"rows of the user in table {t}" for t in ("part", "mem", "chg")}

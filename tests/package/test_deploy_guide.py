@@ -28,7 +28,7 @@ from helpers.paths import ROOT
 from vecall import MemoryService
 from vecall.cli.main import command_parser
 from vecall.server import Tokens, create_app, mint
-from vecall.store import file_facts
+from vecall.store import file_counts
 
 GUIDE = ROOT / "docs" / "guide" / "deploy.md"
 FILES = ROOT / "examples" / "production"
@@ -90,7 +90,7 @@ def test_the_commands_of_the_guide_do_what_it_says(
     assert {"/readyz", f"{ALICE_ROUTE}", f"{ALICE_ROUTE}/search"} <= {
         answer.get("route") for answer in answers
     }
-    assert file_facts(folder / "memory.db")["memories"] == 1
+    assert file_counts(folder / "memory.db")["memories"] == 1
 
 
 ALICE_ROUTE = "/apps/{app}/users/{user}/memories"

@@ -132,8 +132,8 @@ def test_a_folder_stays_the_one_that_was_opened(tmp_path):
         os.close(folder.open_private("new", os.O_WRONLY))
         folder.replace("new", "file")
         folder.sync()
-        assert folder.names() == ["file"]
-        assert folder.size("file") == 0
+        assert folder.file_names() == ["file"]
+        assert folder.file_size("file") == 0
         os.close(folder.open_to_read("file"))
         assert (tmp_path / "moved" / "file").exists()
         folder.unlink("file")

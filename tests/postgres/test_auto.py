@@ -29,7 +29,7 @@ def test_a_database_that_began_with_words_gets_vectors_in_the_background(words):
     assert level == "note"
     assert "none: 2 memories are searched by words alone" in message
     with MemoryService(words, embedder="auto") as memory:
-        assert memory._memory._backfill.wait(30.0)
+        assert memory._memory._backfill.wait_for_backfill(30.0)
         stats = memory.sync.admin.stats()
         assert (stats["embedded"], stats["words_only"]) == (2, None)
         found = memory.sync.search_memory(**ALICE, query="what is my pet's name?")

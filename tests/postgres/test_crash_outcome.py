@@ -69,14 +69,14 @@ def test_a_write_that_a_crash_undid_is_not_acknowledged_for_another_ones_number(
             put = ItemPut(encode_namespace(("n",)), "k", f'"new {number}"')
             job = CrashingBeforeCommit(WriteItems(*ME.values(), [put]), server)
             with pytest.raises(psycopg.OperationalError):
-                attempt.run(job, 20.0, 1.0)
+                attempt.run_attempt(job, 20.0, 1.0)
             lost = attempt._transaction.number
             new = [0]
             while new[-1] < lost:  # others use the numbers
                 new += server.execute("SELECT txid_current()")[0]
             given_twice += lost in new
             with pytest.raises(StorageError, match="whether it was is unknown"):
-                attempt.outcome()
+                attempt.outcome_of_attempt()
         if given_twice:
             break
     assert given_twice

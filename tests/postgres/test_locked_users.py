@@ -288,9 +288,9 @@ def test_a_session_that_another_server_is_claiming_is_passed_over(schema, open_s
     claims = service._memory.storage.claims
     first = "SELECT 1 FROM trig ORDER BY due_at LIMIT 1 FOR UPDATE"
     with holding(schema, first):
-        assert claims.session(600.0).user == "u1"
-        assert claims.session(600.0) is None
-    assert claims.session(600.0).user == "u0"
+        assert claims.claim_session(600.0).user == "u1"
+        assert claims.claim_session(600.0) is None
+    assert claims.claim_session(600.0).user == "u0"
 
 
 def test_periodic_work_for_other_users_is_done_beside_a_locked_one(

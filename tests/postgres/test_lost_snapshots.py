@@ -41,7 +41,7 @@ class Held:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.taken, self.go_on, self.done = (threading.Event() for _ in range(3))
         self.recorded: list[bool] = []
-        write = PostgresSnapshots.write
+        write = PostgresSnapshots.write_snapshot
 
         def held(own: PostgresSnapshots, *args: Any) -> bool:
             self.taken.set()
@@ -52,7 +52,7 @@ class Held:
                 self.done.set()
             return self.recorded[-1]
 
-        monkeypatch.setattr(PostgresSnapshots, "write", held)
+        monkeypatch.setattr(PostgresSnapshots, "write_snapshot", held)
 
 
 def count(memory: MemoryService, word: str) -> int:

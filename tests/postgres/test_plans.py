@@ -75,7 +75,7 @@ class Explained:
 
         self.statements: set[str] = set()
         self.scans: dict[str, set[str]] = {}
-        sent = PostgresTransaction._send
+        sent = PostgresTransaction._send_statement
 
         def explained(own: PostgresTransaction, sql: str, values: Any) -> Any:
             if sql not in self.statements:
@@ -95,7 +95,7 @@ class Explained:
                 self.note(sql, row[0])
             return sent(own, sql, values)
 
-        monkeypatch.setattr(PostgresTransaction, "_send", explained)
+        monkeypatch.setattr(PostgresTransaction, "_send_statement", explained)
 
     def note(self, sql: str, plans: Any) -> None:
         """Note which tables a plan reads from their beginning to their end."""

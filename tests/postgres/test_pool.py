@@ -77,7 +77,7 @@ def test_a_connection_that_the_server_has_ended_is_not_lent_again(schema, pool, 
     with pool.borrow_connection(5) as first:
         pass
     schema.server.execute(f"SELECT pg_terminate_backend({first.info.backend_pid})")
-    until(lambda: not first.is_usable(first.generation))
+    until(lambda: not first.is_usable_connection(first.generation))
     with pool.borrow_connection(5) as second:
         second.execute("SELECT 1")
         second.commit()

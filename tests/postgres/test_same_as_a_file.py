@@ -122,7 +122,7 @@ def transactions_made(
     kind, result = transactions.PostgresTransaction, transactions.PostgresResult
     made: dict[transactions.PostgresTransaction, int] = {}
     owners: dict[Any, transactions.PostgresTransaction] = {}
-    begin, send = kind.__init__, kind._send
+    begin, send = kind.__init__, kind._send_statement
 
     def noted(self: Any, *arguments: Any) -> None:
         begin(self, *arguments)
@@ -142,7 +142,7 @@ def transactions_made(
         return counted
 
     monkeypatch.setattr(kind, "__init__", noted)
-    monkeypatch.setattr(kind, "_send", sent)
+    monkeypatch.setattr(kind, "_send_statement", sent)
     for name in ("fetchone", "fetchmany", "fetchall"):
         monkeypatch.setattr(result, name, counting(getattr(result, name)))
     rowcount = property(counting(result.rowcount.fget))

@@ -66,7 +66,7 @@ def test_servers_with_wrong_clocks_agree_on_what_is_expired(schema):
             f"SELECT value, CAST(extract(epoch FROM clock_timestamp()) AS float8) "
             f"FROM {schema.name}.meta WHERE key = 'clock'"
         )
-        assert abs(ClockCheckpoint.parse(stored).now - now) < 5.0
+        assert abs(ClockCheckpoint.parse_checkpoint(stored).now - now) < 5.0
 
 
 class Machine(ServerClock):
@@ -98,7 +98,7 @@ class Machine(ServerClock):
 def test_the_fastest_answer_counts(delays):
     machine = Machine()
     machine.delays = list(delays)
-    machine.measure(machine.asked)
+    machine.measure_server(machine.asked)
     assert machine.wall() == pytest.approx(machine.primary, abs=0.006)
 
 
@@ -113,14 +113,14 @@ def test_the_fastest_answer_counts(delays):
 )
 def test_expiry_never_goes_back_and_ignores_jumps(steps):
     machine = Machine()
-    machine.measure(machine.asked)
+    machine.measure_server(machine.asked)
     expiry = ServerExpiryClock(machine)
     last = expiry.now()
     begun, passed, followed = last, 0.0, 0.0
     for seconds, change in steps:
         machine.passing += seconds
         machine.primary += seconds + change
-        expiry.follow_server_clock(machine.measure(machine.asked))
+        expiry.follow_server_clock(machine.measure_server(machine.asked))
         assert machine.wall() == pytest.approx(machine.primary, abs=1e-3)
         passed += seconds
         followed += change if abs(change) <= 60.0 else 0.0
@@ -132,14 +132,14 @@ def test_expiry_never_goes_back_and_ignores_jumps(steps):
 
 def test_a_jump_of_the_primarys_clock_is_logged(caplog):
     machine = Machine()
-    machine.measure(machine.asked)
+    machine.measure_server(machine.asked)
     expiry = ServerExpiryClock(machine)
     with caplog.at_level(logging.WARNING, "vecall"):
         machine.primary += 59.0
-        expiry.follow_server_clock(machine.measure(machine.asked))
+        expiry.follow_server_clock(machine.measure_server(machine.asked))
         assert caplog.messages == []
         machine.primary -= 3_600.0
-        expiry.follow_server_clock(machine.measure(machine.asked))
+        expiry.follow_server_clock(machine.measure_server(machine.asked))
     assert caplog.messages == [
         "the clock of the database was set back by 3600 s; memories expire by elapsed "
         "time"
@@ -153,11 +153,11 @@ def test_the_clock_is_measured_again_while_a_service_is_open(schema, monkeypatch
         clock = storage.expiry_clock._clock
         clock._ahead += 30.0  # as if this machine's clock had run too fast
         before = clock.wall()
-        storage._follower.check()
+        storage._follower.check_server_clock()
         assert clock.wall() - before == pytest.approx(-30.0, abs=2.0)
         right = clock.wall()
         monkeypatch.setattr(claims, "_NOW", "SELECT 1/0")
-        storage._follower.check()
+        storage._follower.check_server_clock()
         assert clock.wall() - right < 5.0
 
 

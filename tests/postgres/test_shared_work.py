@@ -124,7 +124,7 @@ def test_the_lease_of_a_killed_server_ends(schema, server):
     assert line_of(first) == "open"
     tell(
         first,
-        "answer = storage.claims.session(600.0).session, "
+        "answer = storage.claims.claim_session(600.0).session, "
         "len(storage.claims.users(10, 600.0))",
     )
     assert line_of(first) == "('s0', 1)"

@@ -25,10 +25,12 @@ def test_pieces_are_read_in_their_order_wherever_the_server_has_them(
         tag = SnapshotTag.new(storage.identity, version, 0)
         noise = random.Random(5).randbytes(10_500)
         data = noise[:TAG_AT] + tag.pack() + noise[TAG_AT:]
-        assert storage.snapshots.write(*ME, tag, data, storage.snapshots.generation())
+        assert storage.snapshots.write_snapshot(
+            *ME, tag, data, storage.snapshots.snapshot_generation()
+        )
         table = f"{schema.name}.snap"
         assert schema.server.execute(f"SELECT count(*) FROM {table}") == [(11,)]
         for piece in (0, 5, 3):  # a new version of a row lies behind the others
             schema.server.execute(f"UPDATE {table} SET n = n WHERE n = {piece}")
         record = record_of_snapshot(tag.nonce, data)
-        assert storage.snapshots.read(version[0], record) == data
+        assert storage.snapshots.read_snapshot(version[0], record) == data

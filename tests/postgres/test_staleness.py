@@ -99,16 +99,16 @@ def test_an_answer_that_was_asked_for_before_a_write_does_not_hide_it(
     service = open_service(schema.url, max_staleness=LIMIT)
     service.sync.add_memory(**ME, memories=["okapi 1"])
     time(LIMIT + 1)
-    ask = VersionStatement.versions
+    ask = VersionStatement.read_versions
 
     def overtaken(own, *names):
         rows = ask(own, *names)
-        monkeypatch.setattr(VersionStatement, "versions", ask)
+        monkeypatch.setattr(VersionStatement, "read_versions", ask)
         time(0.01)
         service.sync.add_memory(**ME, memories=["okapi 2"])
         return rows
 
-    monkeypatch.setattr(VersionStatement, "versions", overtaken)
+    monkeypatch.setattr(VersionStatement, "read_versions", overtaken)
     found(service)
     assert found(service) == {"okapi 1", "okapi 2"}
     version = service._memory.storage._checker.ask(*ME.values()).result()
@@ -144,17 +144,17 @@ def test_versions_are_forgotten_once_they_are_too_old_and_no_sooner(
     service = open_service(schema.url, max_staleness=LIMIT)
     checker = service._memory.storage._checker
     for n in range(3000):
-        checker.note("hotel", f"early {n}", None)
+        checker.note_version("hotel", f"early {n}", None)
     time(LIMIT / 2)
     for n in range(110_000):
-        checker.note("hotel", f"late {n}", None)
+        checker.note_version("hotel", f"late {n}", None)
     service.sync.add_memory(**ME, memories=["okapi"])
     assert found(service) == {"okapi"}
     assert len(checker._recent) == 3000 + 110_000 + 1
     time(LIMIT / 2 + 0.001)
     before = statements(service)
     for n in range(2):
-        checker.note("hotel", f"late {n}", None)
+        checker.note_version("hotel", f"late {n}", None)
     assert found(service) == {"okapi"}
     assert statements(service) == before
     assert len(checker._recent) == 110_000 + 1

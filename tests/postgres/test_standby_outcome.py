@@ -47,14 +47,14 @@ def test_a_standby_that_lacks_a_write_does_not_say_that_it_was_rolled_back():
             ):
                 attempt = Attempt(first, ExpiryClock(Clock()), b"secret")
                 job = AddMemories("hotel", "alice", [Draft("zebra", "zebra")])
-                change = attempt.run(job, 20.0, 1.0)
+                change = attempt.run_attempt(job, 20.0, 1.0)
                 attempt._connections = hasty
                 with pytest.raises(StorageError, match="whether it was is unknown"):
-                    attempt.outcome()
+                    attempt.outcome_of_attempt()
                 with ThreadPoolExecutor(1) as pool:
                     primary.kill()
                     attempt._connections = patient
-                    told = pool.submit(attempt.outcome)
+                    told = pool.submit(attempt.outcome_of_attempt)
                     standby.promote()
                     assert told.result(30) is change
         finally:

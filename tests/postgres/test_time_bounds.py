@@ -136,14 +136,14 @@ def test_calls_behind_one_that_got_no_answer_do_not_wait_as_long_again(proxy, se
 def test_a_database_that_does_not_answer_is_asked_for_a_version_once(proxy, service):
     """A second question would wait as long again."""
     with closing(VersionStatement(service._memory.storage._connections)) as statement:
-        (known,) = statement.versions([tuple(ME.values())]).values()
+        (known,) = statement.read_versions([tuple(ME.values())]).values()
         assert known is not None
         proxy.is_silent = True
         with pytest.raises(NoAnswerError):
-            statement.versions([tuple(ME.values())])
+            statement.read_versions([tuple(ME.values())])
         assert statement.sent == 2
         proxy.is_silent = False
-        assert list(statement.versions([tuple(ME.values())]).values()) == [known]
+        assert list(statement.read_versions([tuple(ME.values())]).values()) == [known]
 
 
 def test_a_cancelled_call_returns_at_once_and_the_loop_goes_on(proxy, service):

@@ -20,7 +20,7 @@ from vecall import (
     MemoryService,
     Ranking,
 )
-from vecall.ranking.calibration import WORD_SIGNALS, Signals, Weights, fit
+from vecall.ranking.calibration import WORD_SIGNALS, Signals, Weights, fit_weights
 
 FACTS = [
     "The parrot is called Kiwi",
@@ -325,7 +325,7 @@ def test_fitted_weights_find_the_law_that_made_the_data(vectors):
         law[6:] = 0.0
     chance = 1 / (1 + np.exp(-(signals @ law - 1.5)))
     relevant = random.random(20_000) < chance
-    weights = fit(signals, relevant, vectors=vectors)
+    weights = fit_weights(signals, relevant, vectors=vectors)
     count = 8 if vectors else 6
     assert len(weights.weights) == count
     assert weights.weights == pytest.approx(law[:count], abs=0.35)
@@ -341,34 +341,36 @@ def test_a_hit_that_counts_twice_is_as_good_as_two_hits():
     signals = random.normal(size=(400, 8))
     relevant = (random.random(400) < 0.3).astype(float)
     counts = random.integers(1, 4, 400)
-    repeated = fit(
+    repeated = fit_weights(
         np.repeat(signals, counts, axis=0), np.repeat(relevant, counts), vectors=True
     )
-    counted = fit(signals, relevant, vectors=True, importance=counts)
+    counted = fit_weights(signals, relevant, vectors=True, importance=counts)
     assert counted.bias == pytest.approx(repeated.bias, rel=1e-6)
     assert counted.weights == pytest.approx(repeated.weights, rel=1e-6)
     for wrong in (counts[1:], np.zeros(400), np.full(400, np.nan)):
         with pytest.raises(ConfigError, match="importance"):
-            fit(signals, relevant, vectors=True, importance=wrong)
+            fit_weights(signals, relevant, vectors=True, importance=wrong)
 
 
 def test_too_little_to_fit_on_is_refused():
     rows = [Signals(0.1, 0.0, 1.0)] * 99
     with pytest.raises(ConfigError, match="at least 100"):
-        fit(rows, [0, 1, *[0] * 97], vectors=False)
+        fit_weights(rows, [0, 1, *[0] * 97], vectors=False)
     with pytest.raises(ConfigError, match="relevant ones and others"):
-        fit([*rows, rows[0]], [0] * 100, vectors=False)
-    assert fit([*rows, rows[0]], [0, 1] * 50, vectors=False).bias == pytest.approx(0.0)
+        fit_weights([*rows, rows[0]], [0] * 100, vectors=False)
+    assert fit_weights(
+        [*rows, rows[0]], [0, 1] * 50, vectors=False
+    ).bias == pytest.approx(0.0)
 
 
 def test_signals_come_from_an_explained_search_alone(service):
     (memory,) = found(service, "parrot", explain=True)
-    signals = Signals.of(memory)
+    signals = Signals.signals_of_memory(memory)
     assert signals.relative == 1.0
     assert signals.place == 0.0
     assert 0.0 < signals.covered_root <= 1.0
     with pytest.raises(InvalidMemoryError, match="explain"):
-        Signals.of(MemoryEntry("x"))
+        Signals.signals_of_memory(MemoryEntry("x"))
 
 
 @pytest.mark.parametrize("dense", [0.2, 0.4, 0.8])
@@ -381,7 +383,7 @@ def test_a_fit_sees_the_signals_that_a_search_weighs(open_service, dense):
     ranking = Ranking(weights={"dense": dense})
     (first, *_) = found(service, "parrot", ranking=ranking, explain=True)
     assert first.explanation["vectors"] > 0.0
-    fitted = weights.probability(Signals.of(first))
+    fitted = weights.probability(Signals.signals_of_memory(first))
     assert first.confidence == pytest.approx(fitted, abs=1e-9)
 
 

@@ -217,7 +217,7 @@ for line in sys.stdin:
         print(service.sync.mark_used(**scope, memory_ids=rest), flush=True)
     else:
         found = service.sync.search_memory(**scope, query="zebra", top_k=100)
-        rows = service._memory.search_index.cache.get([(1 << 32) + int(rest[0])])
+        rows = service._memory.search_index.cache.get_rows([(1 << 32) + int(rest[0])])
         print(len(found.memories), rows[0] and rows[0].uses, flush=True)
 """
 
@@ -244,7 +244,7 @@ def test_processes_see_each_others_uses(open_service, path):
 
     def cached() -> Any:
         assert len(texts(service)) == 2
-        (row,) = service._memory.search_index.cache.get([(1 << 32) + 1])
+        (row,) = service._memory.search_index.cache.get_rows([(1 << 32) + 1])
         return row and row.uses
 
     with child(SERVER, path) as other:
@@ -305,12 +305,12 @@ def test_a_row_in_memory_is_the_marked_one_at_once(service):
     """Also where somebody puts back what was read before the mark."""
     assert len(texts(service)) == 3
     cache, rid = service._memory.search_index.cache, (1 << 32) + 1
-    read_at = cache.now()
-    (old,) = cache.get([rid])
+    read_at = cache.moment_of_read()
+    (old,) = cache.get_rows([rid])
     assert old is not None
     assert mark(service, "a") == 1
-    cache.put([old], read_at)
-    (now,) = cache.get([rid])
+    cache.put_rows([old], read_at)
+    (now,) = cache.get_rows([rid])
     assert now is not None
     assert now.uses == 1
     assert now == old._replace(uses=1, last_used=now.last_used)

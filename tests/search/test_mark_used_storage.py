@@ -277,7 +277,7 @@ def test_a_snapshot_from_before_the_uses_is_still_good(open_service, path):
         assert mark(service, "m0", "m1") == 1
     with open_service(path) as service:
         assert len(texts(service)) == 599
-        rows = service._memory.search_index.partitions.rows(
+        rows = service._memory.search_index.partitions.read_rows(
             ("app", "alice"), [(1 << 32) + 2]
         )
         assert [row.uses for row in rows] == [2]

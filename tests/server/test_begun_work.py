@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 from starlette.responses import Response
-from vecall.concurrency.join import within
+from vecall.concurrency.join import await_within
 from vecall.server.app import _begin_work
 
 _NAME: ContextVar[str] = ContextVar("name", default="caller's")
@@ -84,7 +84,7 @@ def test_cancelled_work_that_was_begun_at_once_cleans_up():
 def test_only_work_that_waits_longer_than_its_time_is_ended():
     done: list[str] = []
     for waits in (0, 3):
-        assert asyncio.run(within(60, told(waits, False, done))).body == b"work's"
+        assert asyncio.run(await_within(60, told(waits, False, done))).body == b"work's"
     with pytest.raises(TimeoutError):
-        asyncio.run(within(0.01, told(100_000, False, done)))
+        asyncio.run(await_within(0.01, told(100_000, False, done)))
     assert done[-1] == "end"

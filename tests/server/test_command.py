@@ -286,15 +286,15 @@ def test_other_machines_are_listened_to_with_tokens_tls_and_a_name(tmp_path):
     file = tmp_path / "x.pem"
     tls = {"certificate": file, "key": file}
     name = {"hosts": ["memory.example.com"]}
-    Binding(host="0.0.0.0", **tls, **name).check(tokens=1)
-    Binding(host="0.0.0.0", insecure=True, **name).check(tokens=1)
+    Binding(host="0.0.0.0", **tls, **name).check_address(tokens=1)
+    Binding(host="0.0.0.0", insecure=True, **name).check_address(tokens=1)
     for binding, tokens in (
         (Binding(host="0.0.0.0", **tls, **name), 0),
         (Binding(host="0.0.0.0", **tls), 1),
         (Binding(host="0.0.0.0", **name), 1),
     ):
         with pytest.raises(ConfigError):
-            binding.check(tokens=tokens)
+            binding.check_address(tokens=tokens)
 
 
 @pytest.mark.parametrize(

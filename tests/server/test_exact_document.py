@@ -22,14 +22,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import MemoryService, VecallError
 from vecall.errors import Right
-from vecall.filters.metadata import check_conditions
+from vecall.filters.metadata import check_metadata_conditions
 from vecall.limits import Limits
 from vecall.server import HttpLimits, Tokens, create_app, mint
 from vecall.server.operations import all_operations
-from vecall.server.requests import HttpError, Validator, ref
+from vecall.server.requests import HttpError, Validator
 from vecall.server.responses import _OF, CODES
 from vecall.server.routing import Operation
-from vecall.server.schemas import shared_schemas
+from vecall.server.schemas import ref, shared_schemas
 
 PACKAGE = Path(vecall.server.__file__).parent
 SHARED = shared_schemas(all_operations(HttpLimits(), Limits()), HttpLimits())
@@ -309,8 +309,8 @@ def test_conditions_are_accepted_as_the_document_says(wanted):
     whole = {**ref("Search"), "components": {"schemas": SHARED}}
     assert (
         jsonschema.Draft202012Validator(whole).is_valid(body)
-        == _passes(lambda: Validator(SHARED).check(body, ref("Search")))
-        == _passes(lambda: check_conditions(wanted, 1 << 20))
+        == _passes(lambda: Validator(SHARED).check_value(body, ref("Search")))
+        == _passes(lambda: check_metadata_conditions(wanted, 1 << 20))
     )
 
 

@@ -39,22 +39,22 @@ def until(found) -> None:
 
 def test_a_pause_is_measured():
     pauses = Pauses()
-    pauses.begin()
+    pauses.begin_measuring()
     time.sleep(0.05)
     took = hold_the_interpreter(0.2)
     until(lambda: pauses.longest > took / 2)
-    assert pauses.recent == pauses.longest
+    assert pauses.recent_pause == pauses.longest
 
 
 def test_a_pause_is_recent_for_a_minute_or_two(monkeypatch):
     now = [1_000.0]
     monkeypatch.setattr(_pauses.time, "monotonic", lambda: now[0])
     pauses = Pauses()
-    pauses.note(0.5)
+    pauses.note_pause(0.5)
     for passed, recent in ((59, 0.5), (2, 0.5), (59, 0.5), (2, 0.1), (61, 0.1)):
         now[0] += passed
-        pauses.note(0.1)
-        assert pauses.recent == recent, passed
+        pauses.note_pause(0.1)
+        assert pauses.recent_pause == recent, passed
     assert pauses.longest == 0.5
 
 
@@ -64,8 +64,8 @@ def test_the_thread_ends_with_the_object():
 
     others = running()  # of apps that other tests hold
     pauses = Pauses()
-    pauses.begin()
-    pauses.begin()
+    pauses.begin_measuring()
+    pauses.begin_measuring()
     (own,) = running() - others
     del pauses
     gc.collect()

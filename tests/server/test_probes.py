@@ -161,7 +161,7 @@ def test_durations_are_counted_by_operation_in_fixed_buckets():
     durations = Durations()
     given = [0.0, 0.0005, 0.00051, 0.3, 29.0, 30.0, 31.0, 1e9]
     for seconds in given:
-        durations.add("get", seconds)
+        durations.add_duration("get", seconds)
     expected = [0] * (len(BUCKETS_S) + 1)
     for seconds in given:
         expected[bisect_left(BUCKETS_S, seconds)] += 1

@@ -156,7 +156,7 @@ def test_a_request_that_is_cancelled_takes_no_turn():
     turns = Turns()
 
     async def scenario() -> int:
-        tasks = [asyncio.ensure_future(turns.turn("a")) for _ in range(50)]
+        tasks = [asyncio.ensure_future(turns.wait_for_turn("a")) for _ in range(50)]
         await asyncio.sleep(0)
         for task in tasks[10:40]:
             task.cancel()
@@ -165,7 +165,7 @@ def test_a_request_that_is_cancelled_takes_no_turn():
 
     async def cut_short() -> None:
         for _ in range(9):
-            task = asyncio.ensure_future(turns.turn("a"))
+            task = asyncio.ensure_future(turns.wait_for_turn("a"))
         await asyncio.sleep(0)
         assert not task.done()
 
@@ -178,9 +178,9 @@ def test_another_event_loop_leaves_those_alone_who_wait():
     turns = Turns()
 
     async def scenario() -> int:
-        tasks = [asyncio.ensure_future(turns.turn("a")) for _ in range(50)]
+        tasks = [asyncio.ensure_future(turns.wait_for_turn("a")) for _ in range(50)]
         await asyncio.sleep(0)
-        other = threading.Thread(target=lambda: asyncio.run(turns.turn("a")))
+        other = threading.Thread(target=lambda: asyncio.run(turns.wait_for_turn("a")))
         other.start()
         other.join()
         done, _ = await asyncio.wait(tasks, timeout=20)

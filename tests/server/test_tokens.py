@@ -236,11 +236,11 @@ def test_one_token_never_stands_for_another():
 def test_requests_are_let_through_at_the_rate_of_each_token():
     """As many as a bucket holds, then none; other tokens and kinds have their own."""
     rates = RateLimiter(HttpLimits(writes_per_second=3, reads_per_second=5))
-    assert [rates.wait("a", "write") for _ in range(3)] == [0.0] * 3
-    wait = rates.wait("a", "write")
+    assert [rates.seconds_to_wait("a", "write") for _ in range(3)] == [0.0] * 3
+    wait = rates.seconds_to_wait("a", "write")
     assert 0.0 < wait <= 1 / 3
-    assert [rates.wait("a", "read") for _ in range(5)] == [0.0] * 5
-    assert rates.wait("b", "write") == 0.0
+    assert [rates.seconds_to_wait("a", "read") for _ in range(5)] == [0.0] * 5
+    assert rates.seconds_to_wait("b", "write") == 0.0
 
 
 @pytest.mark.parametrize(

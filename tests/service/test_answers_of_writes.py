@@ -160,7 +160,7 @@ def test_a_user_is_deleted_although_the_snapshot_stays(memory, monkeypatch):
     snapshots = memory._memory.storage.snapshots
     if snapshots is None:
         pytest.skip("no snapshots here")
-    monkeypatch.setattr(snapshots, "remove", remove)
+    monkeypatch.setattr(snapshots, "remove_snapshot", remove)
     assert memory.sync.delete_user(**ALICE) == 1
     assert memory.sync.list_memories(**ALICE) == []
 

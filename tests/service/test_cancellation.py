@@ -83,11 +83,11 @@ def test_a_caller_who_gives_up_a_text_that_another_embeds_cancels_it_for_no_call
     in_flight = SingleFlight()
     key = ("app", "alice", b"zebra")
     claimed: dict[int, Claim] = {}
-    assert in_flight.claim([key], claimed) == {}
-    first, second = (in_flight.claim([key], {})[0] for _ in range(2))
+    assert in_flight.claim_keys([key], claimed) == {}
+    first, second = (in_flight.claim_keys([key], {})[0] for _ in range(2))
     assert not first.cancel()
     batch: Future[list[bytes | None]] = Future()
-    in_flight.sent([key], batch)
+    in_flight.hand_claims_to_batch([key], batch)
     batch.set_result([b"a vector"])
     assert second.result(timeout=5) == b"a vector"
 
@@ -99,15 +99,15 @@ def test_a_text_whose_embedding_ended_can_be_claimed_again(waiters, end):
     in_flight = SingleFlight()
     key = ("app", "alice", b"zebra")
     claimed: dict[int, Claim] = {}
-    in_flight.claim([key], claimed)
-    waiting = [in_flight.claim([key], {})[0] for _ in range(waiters)]
+    in_flight.claim_keys([key], claimed)
+    waiting = [in_flight.claim_keys([key], {})[0] for _ in range(waiters)]
     batch: Future[list[bytes | None]] = Future()
     if end == "dropped":
         in_flight.drop_claims([key])
     elif end == "abandoned":
         in_flight.abandon_claims([key], claimed)
     else:
-        in_flight.sent([key], batch)
+        in_flight.hand_claims_to_batch([key], batch)
         if end == "arrived":
             batch.set_result([b"a vector"])
         else:
@@ -118,8 +118,8 @@ def test_a_text_whose_embedding_ended_can_be_claimed_again(waiters, end):
         else:
             assert isinstance(promise.exception(timeout=5), EmbedderError)
     again: dict[int, Claim] = {}
-    assert in_flight.claim([key], again) == {}
+    assert in_flight.claim_keys([key], again) == {}
     assert list(again) == [0]
     # A late end of the first claim does not end the second one.
     in_flight.abandon_claims([key], claimed)
-    assert list(in_flight.claim([key], {})) == [0]
+    assert list(in_flight.claim_keys([key], {})) == [0]

@@ -187,7 +187,7 @@ class Broken(BaseException):
 
 
 @pytest.mark.parametrize(
-    "place", ["_write", "_acknowledge_job", "_fail_group", "_commit"]
+    "place", ["_write_group", "_acknowledge_job", "_fail_group", "_commit_group"]
 )
 def test_the_writer_survives_an_error_in_its_own_code(
     tmp_path: Path,
@@ -204,7 +204,7 @@ def test_the_writer_survives_an_error_in_its_own_code(
 
             patched.setattr(writer, place, broken)
             if place == "_fail_group":
-                patched.setattr(writer, "_commit", broken)
+                patched.setattr(writer, "_commit_group", broken)
             with pytest.raises((OSError, Broken)):
                 in_time(lambda: memory.sync.add_memory(**ME, memories=["a cat"]))
         in_time(lambda: memory.sync.add_memory(**ME, memories=["a bird"]))

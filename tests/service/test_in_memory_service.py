@@ -289,7 +289,10 @@ def test_a_match_is_as_likely_as_its_share_and_place_say():
     with filled("words", *texts) as service:
         memories = answer(service, "my red bicycle", explain=True)
         weights = Calibration.shipped().matches
-        expected = [weights.probability(Signals.of(memory)) for memory in memories]
+        expected = [
+            weights.probability(Signals.signals_of_memory(memory))
+            for memory in memories
+        ]
         expected[2] = expected[1]  # they match alike, so they are equally probable
         confidences = [memory.confidence for memory in memories]
         assert confidences == pytest.approx(expected)

@@ -182,9 +182,9 @@ def test_a_search_that_is_interrupted_leaves_its_user_and_others_searchable(
         assert in_time(search, ALICE, timeout_s=10) == 1, step
         assert in_time(search, BOB, timeout_s=10) == 1, step
         end = time.monotonic() + 5
-        while loader._work.keys() and time.monotonic() < end:
+        while loader._work.running_keys() and time.monotonic() < end:
             time.sleep(0.001)
-        assert not loader._work.keys()
+        assert not loader._work.running_keys()
         assert not loader._residents.pinned_partitions()
         assert service._memory.search_index._uses == 0
     assert interrupted > 5
@@ -227,7 +227,7 @@ def test_a_proposal_to_forget_follows_the_file_to_another_model(
     service.sync.add_memory(**ALICE, memories=["I keep a zebra."])
     old = service._memory.search_index.partitions
     old._drop_partition(tuple(ALICE.values()))
-    synchronize = PartitionCache.synchronize
+    synchronize = PartitionCache.synchronize_partition
 
     def moved_first(loader: PartitionCache, key: Any) -> Any:
         if loader is old and not loader.retired:
@@ -236,7 +236,7 @@ def test_a_proposal_to_forget_follows_the_file_to_another_model(
                 time.sleep(0.001)
         return synchronize(loader, key)
 
-    monkeypatch.setattr(PartitionCache, "synchronize", moved_first)
+    monkeypatch.setattr(PartitionCache, "synchronize_partition", moved_first)
     proposal = service.sync.propose_forget(**ALICE, query="zebra")
     assert [memory.text for memory in proposal.memories] == ["I keep a zebra."]
 

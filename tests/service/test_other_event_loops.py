@@ -64,7 +64,7 @@ def test_a_coroutine_outside_of_asyncio_writes_reads_and_embeds_nothing(
         watched.setattr(memory.storage, "submit", begun)
         watched.setattr(memory.threads, "short", begun)
         watched.setattr(memory.threads, "long", begun)
-        watched.setattr(memory.search_index.partitions, "synchronize", begun)
+        watched.setattr(memory.search_index.partitions, "synchronize_partition", begun)
         watched.setattr(embedder, "embed", begun)
         refuse(service, name, **CALLS[name])
     assert texts(service) == ["likes coffee"]

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from vecall.index import partition_cache
-from vecall.index.partition_cache import read_ahead
+from vecall.index.partition_cache import read_batches_ahead
 
 IN_TIME_S = 20
 
@@ -21,7 +21,7 @@ def test_the_items_come_in_order_and_the_next_is_made_while_one_is_used():
         made[4].set()
 
     seen = []
-    for number in read_ahead(items()):
+    for number in read_batches_ahead(items()):
         assert made[number + 1].wait(IN_TIME_S)
         seen.append(number)
     assert seen == [0, 1, 2, 3]
@@ -35,7 +35,7 @@ def test_an_error_comes_after_the_items_before_it():
 
     seen = []
     with pytest.raises(LookupError):
-        seen.extend(read_ahead(items()))
+        seen.extend(read_batches_ahead(items()))
     assert seen == ["first", "second"]
 
 
@@ -51,7 +51,7 @@ def test_after_close_nothing_is_made_any_more():
         yield 1
         raise AssertionError
 
-    ahead = read_ahead(items())
+    ahead = read_batches_ahead(items())
     assert next(ahead) == 0
     assert running.wait(IN_TIME_S)
     ahead.close()
@@ -64,8 +64,10 @@ def test_without_a_thread_the_items_are_made_by_the_caller(monkeypatch):
 
     monkeypatch.setattr(partition_cache.Pool, "submit", refuses)
     own = threading.get_ident()
-    assert list(read_ahead(threading.get_ident() for _ in range(3))) == [own] * 3
+    assert (
+        list(read_batches_ahead(threading.get_ident() for _ in range(3))) == [own] * 3
+    )
 
 
 def test_no_items_are_none():
-    assert list(read_ahead(iter(()))) == []
+    assert list(read_batches_ahead(iter(()))) == []

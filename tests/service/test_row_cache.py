@@ -86,16 +86,16 @@ def test_a_text_from_before_its_partition_was_loaded_is_never_used_again(monkeyp
         1 << 32, "id", None, None, 0, None, 1.0, *[None] * 5, "before", *[None] * 3
     )
     cache = RowCache(1 << 20)
-    moment = cache.now()
-    cache.put([row])
-    assert cache.get([row.rid]) == [row]
+    moment = cache.moment_of_read()
+    cache.put_rows([row])
+    assert cache.get_rows([row.rid]) == [row]
     for part in (1, 2, 3, 4):
         cache.forget_partition(part)
-    assert cache.get([row.rid]) == [None]
-    cache.put([row], moment)
-    assert cache.get([row.rid]) == [None]
-    cache.put([row], cache.now())
-    assert cache.get([row.rid]) == [row]
+    assert cache.get_rows([row.rid]) == [None]
+    cache.put_rows([row], moment)
+    assert cache.get_rows([row.rid]) == [None]
+    cache.put_rows([row], cache.moment_of_read())
+    assert cache.get_rows([row.rid]) == [row]
 
 
 def test_the_garbage_collector_does_not_visit_the_rows_of_a_loaded_user(

@@ -60,7 +60,7 @@ def test_a_promise_that_one_caller_can_cancel_for_all_is_found(database, monkeyp
     def small_load(
         loader: PartitionCache, key: Any, done: Callable[[BaseException | None], None]
     ) -> Future[Any]:
-        return loader._threads.small_load(loader._load_on_its_thread, key, done)
+        return loader._threads.run_small_load(loader._load_on_its_thread, key, done)
 
     def ask(work: SharedWork, key: Any, *, afresh: bool = False) -> Any:
         run = work._runs.get(key)
@@ -75,7 +75,7 @@ def test_a_promise_that_one_caller_can_cancel_for_all_is_found(database, monkeyp
             run = work._runs[key] = small_load(loader, key, done)
         return run
 
-    monkeypatch.setattr(SharedWork, "ask", ask)
+    monkeypatch.setattr(SharedWork, "ask_for_run", ask)
     assert finds(
         database,
         schedule_programs.gives_up_behind_another_user,
@@ -94,7 +94,7 @@ def test_an_eviction_that_does_not_wait_for_a_loading_is_found(database, monkeyp
         return loader._residents.get(key) is entry
 
     monkeypatch.setattr(PartitionCache, "_evict_if_free", evict)
-    monkeypatch.setattr(PartitionCache, "holds", holds)
+    monkeypatch.setattr(PartitionCache, "holds_unchanged", holds)
     assert finds(
         database,
         schedule_programs.evicted_while_loaded,

@@ -68,7 +68,7 @@ def test_writes_that_wait_together_share_one_sync(open_service, tmp_path):
 def test_each_write_is_synced_unless_it_may_be_lost(tmp_path, durability, level):
     with (
         closing(Database(tmp_path / "m.db", durability)) as database,
-        database.exclusive() as connection,
+        database.exclusive_connection() as connection,
     ):
         assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
 

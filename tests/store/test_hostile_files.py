@@ -159,7 +159,7 @@ def test_a_snapshot_is_not_read_beyond_what_its_header_accounts_for(tmp_path):
             file.write(head)
             file.truncate(3 * 1024**3)
         tracemalloc.start()
-        assert folder.read(number) is None
+        assert folder.read_snapshot(number) is None
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 2**20

@@ -174,6 +174,6 @@ def test_values_of_another_type_have_the_checksum_of_the_plain_ones():
 def test_a_clock_that_was_written_as_numpy_spells_it_is_read():
     body = "np.float64(1700000000.5)|np.float64(12.25)|boot"
     text = f"{body}|{zlib.crc32(body.encode()):08x}"
-    assert ClockCheckpoint.parse(text) == ClockCheckpoint(
+    assert ClockCheckpoint.parse_checkpoint(text) == ClockCheckpoint(
         1_700_000_000.5, 12.25, "boot"
     )

@@ -23,7 +23,7 @@ SETTINGS = (
 
 
 def settings(database: Database) -> dict[str, object]:
-    with database.exclusive() as connection:
+    with database.exclusive_connection() as connection:
         return {
             name: connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in SETTINGS
@@ -33,7 +33,7 @@ def settings(database: Database) -> dict[str, object]:
 def after_an_error_of_the_disk(database: Database) -> None:
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = 10
-    with pytest.raises(StorageError), database.exclusive():
+    with pytest.raises(StorageError), database.exclusive_connection():
         raise error
 
 
@@ -69,9 +69,9 @@ def test_a_database_in_memory_outlives_an_error_of_the_disk():
 def test_an_error_that_is_not_of_the_disk_leaves_the_connection(tmp_path):
     database = Database(tmp_path / "m.db", "full")
     first = database._writer.connection
-    with pytest.raises(StorageError), database.exclusive() as connection:
+    with pytest.raises(StorageError), database.exclusive_connection() as connection:
         connection.execute("SELECT * FROM nothing")
-    with database.exclusive() as connection:
+    with database.exclusive_connection() as connection:
         assert connection is first
     database.close()
 
@@ -79,7 +79,7 @@ def test_an_error_that_is_not_of_the_disk_leaves_the_connection(tmp_path):
 class ThatSqliteOpensReadOnly(Database):
     """As it does without a word where it may not write a file."""
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect_to_file(self) -> sqlite3.Connection:
         return connect_to_file(self.path, self.expiry_clock, "mode=ro")
 
 
@@ -91,7 +91,7 @@ def test_a_connection_that_cannot_write_is_refused_at_once(tmp_path):
 
 
 def triggers(database: Database) -> set[str]:
-    with database.exclusive() as connection:
+    with database.exclusive_connection() as connection:
         rows = connection.execute("SELECT name FROM sqlite_temp_master").fetchall()
     return {name for (name,) in rows}
 

@@ -48,7 +48,10 @@ def snapshot(storage: Any, seed: int) -> tuple[SnapshotTag, bytes]:
 
 
 def in_place(storage: Any, tag: SnapshotTag, data: bytes) -> bool:
-    return storage.snapshots.read(tag.part, record_of_snapshot(tag.nonce, data)) == data
+    return (
+        storage.snapshots.read_snapshot(tag.part, record_of_snapshot(tag.nonce, data))
+        == data
+    )
 
 
 def test_a_newer_snapshot_takes_the_place_of_an_older_one_and_not_the_reverse(storage):
@@ -56,25 +59,27 @@ def test_a_newer_snapshot_takes_the_place_of_an_older_one_and_not_the_reverse(st
     older = snapshot(storage, 1)
     add(storage)
     newer = snapshot(storage, 2)
-    generation = storage.snapshots.generation()
-    assert storage.snapshots.write(*ME, *newer, generation)
-    assert not storage.snapshots.write(*ME, *older, generation)
+    generation = storage.snapshots.snapshot_generation()
+    assert storage.snapshots.write_snapshot(*ME, *newer, generation)
+    assert not storage.snapshots.write_snapshot(*ME, *older, generation)
     assert in_place(storage, *newer)
     add(storage)
     newest = snapshot(storage, 3)
-    assert storage.snapshots.write(*ME, *newest, generation)
+    assert storage.snapshots.write_snapshot(*ME, *newest, generation)
     assert in_place(storage, *newest)
 
 
 def test_a_snapshot_that_was_taken_before_a_purge_is_not_recorded(storage):
     """It may have what the purge removed."""
     made = snapshot(storage, 1)
-    generation = storage.snapshots.generation()
+    generation = storage.snapshots.snapshot_generation()
     storage.maintenance.purge()
-    assert not storage.snapshots.write(*ME, *made, generation)
+    assert not storage.snapshots.write_snapshot(*ME, *made, generation)
     assert not in_place(storage, *made)
     after = snapshot(storage, 2)
-    assert storage.snapshots.write(*ME, *after, storage.snapshots.generation())
+    assert storage.snapshots.write_snapshot(
+        *ME, *after, storage.snapshots.snapshot_generation()
+    )
     assert in_place(storage, *after)
 
 
@@ -88,7 +93,7 @@ def test_a_snapshot_of_another_history_is_not_recorded(storage):
         tag._replace(part=tag.part + 1),
     ):
         changed = data.replace(tag.pack(), wrong.pack())
-        generation = storage.snapshots.generation()
-        assert not storage.snapshots.write(*ME, wrong, changed, generation)
+        generation = storage.snapshots.snapshot_generation()
+        assert not storage.snapshots.write_snapshot(*ME, wrong, changed, generation)
         assert not in_place(storage, wrong, changed)
-    assert storage.snapshots.write(*ME, tag, data, generation)
+    assert storage.snapshots.write_snapshot(*ME, tag, data, generation)

@@ -29,7 +29,7 @@ def test_pages_of_two_states_are_read_again(database):
             raise CorruptFileError
         return connection.execute("SELECT app, user FROM part").fetchone()
 
-    assert database.peek(read, "u") == ("a", "u")
+    assert database.peek_at_file(read, "u") == ("a", "u")
     assert calls == ["u"] * 3
 
 
@@ -41,5 +41,5 @@ def test_damage_of_a_file_that_does_not_change_is_an_error(database):
         raise CorruptFileError
 
     with pytest.raises(CorruptFileError):
-        database.peek(read, "u")
+        database.peek_at_file(read, "u")
     assert calls == ["u"]

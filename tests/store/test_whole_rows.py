@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import InvalidTypeError
 from vecall._core import joined_values, row_checksum, whole_rows
-from vecall.store.rows import Row, RowWithVector, checksum, is_whole
+from vecall.store.rows import Row, RowWithVector, checksum, is_undamaged_row
 
 MODEL = 3
 VECTOR = np.arange(8, dtype="<f4").tobytes()
@@ -80,7 +80,7 @@ def test_exactly_the_rows_that_vecall_can_have_written_are_whole(changed, vec, w
     crc = 1 if own is None else own + wrong
     is_written = own is not None and not wrong
     (found,) = made(read(row, vec, crc))
-    assert (found is not None) == is_whole(row, vec, crc) == is_written
+    assert (found is not None) == is_undamaged_row(row, vec, crc) == is_written
     if found is not None:
         assert repr(found) == repr(read_entry(row, vec))  # -0.0 is not 0.0
     assert row_checksum(row, vec) == own

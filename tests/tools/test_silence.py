@@ -15,7 +15,7 @@ from helpers.paths import ROOT
 from helpers.tools import run
 from vecall import MemoryService, Ranking, Scopes, SearchOptions
 from vecall.embedders import has_local
-from vecall.lexical.small_talk import asking
+from vecall.lexical.small_talk import asking_of_message
 from vecall.other_storage.in_memory import InMemoryMemoryService
 from vecall.tools import PreloadMemory, search_unasked
 from vecall.types import UNSET, SearchMemoryResponse
@@ -96,7 +96,7 @@ def test_a_message_that_asks_for_something_gets_it(memory, text, answer):
     ],
 )
 def test_a_question_about_somebody_is_no_small_talk(text):
-    assert not asking(text).nothing
+    assert not asking_of_message(text).nothing
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_question_about_somebody_is_no_small_talk(text):
     ids=ascii,
 )
 def test_partings_opinions_sums_and_reports_of_programs_ask_nothing(text):
-    assert asking(text).nothing
+    assert asking_of_message(text).nothing
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_partings_opinions_sums_and_reports_of_programs_ask_nothing(text):
     ids=ascii,
 )
 def test_what_may_name_something_to_remember_is_no_small_talk(text):
-    assert not asking(text).nothing
+    assert not asking_of_message(text).nothing
 
 
 def test_the_relevance_of_a_response_says_whether_its_query_asks(memory):
@@ -238,7 +238,7 @@ def test_several_scopes_are_as_relevant_as_the_best_of_them(open_service):
 def test_the_time_to_read_a_message_is_bounded():
     for text in ("a" * 200_000, "a.b" * 70_000, "_" * 200_000, "é" * 200_000):
         begin = time.process_time()
-        asking(text)
+        asking_of_message(text)
         assert time.process_time() - begin < 1.0
 
 
@@ -246,7 +246,7 @@ def test_most_turns_of_the_bench_ask_nothing_by_their_words():
     """The rule alone; the relevance finds most of the others."""
     turns = json.loads(TURNS.read_text(encoding="utf-8"))
     talk = [each for each in turns if each["sort"] != "knowledge"]
-    quiet = sum(asking(each["text"]).nothing for each in talk)
+    quiet = sum(asking_of_message(each["text"]).nothing for each in talk)
     assert quiet / len(talk) > 0.8
     assert len({each["language"] for each in turns}) >= 12
     assert len({each["text"] for each in turns}) == len(turns)
@@ -257,4 +257,7 @@ def test_words_in_another_order_ask_the_same():
     for text in NOTHING[:9]:
         words = re.findall(r"\w+", text)
         chosen.shuffle(words)
-        assert asking(" ".join(words)).nothing == asking(" ".join(words[::-1])).nothing
+        assert (
+            asking_of_message(" ".join(words)).nothing
+            == asking_of_message(" ".join(words[::-1])).nothing
+        )

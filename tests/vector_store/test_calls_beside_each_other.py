@@ -102,13 +102,13 @@ def test_a_second_round_of_a_search_after_its_time_is_right_or_busy(monkeypatch)
     for number in range(12):
         kind = "far" if number == 11 else "near"
         store.put(f"r{number}", [1.0, number / 10], kind=kind)
-    passes, late = StoredRow.passes, []
+    passes, late = StoredRow.passes_scope, []
 
     def passes_late(row, scope):
         late.append(100.0)
         return passes(row, scope)
 
-    monkeypatch.setattr(StoredRow, "passes", passes_late)
+    monkeypatch.setattr(StoredRow, "passes_scope", passes_late)
     monkeypatch.setattr(base, "monotonic", lambda: time.monotonic() + sum(late))
     with suppress(BusyError):
         assert store.ids([1.0, 0.0], 1, where=Filter(kind="far")) == ["r11"]

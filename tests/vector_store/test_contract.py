@@ -178,13 +178,13 @@ def test_an_event_loop_is_not_kept_waiting_by_a_long_search(monkeypatch):
     seen = []
     monkeypatch.setattr("vecall.vector_store.in_memory._LONG_WORK", 1000)
     store = InMemoryVectorStore()
-    original = store._search
+    original = store._search_rows
 
     def search(*args):
         seen.append(threading.get_ident())
         return original(*args)
 
-    store._search = search
+    store._search_rows = search
     plain = Plain(store)
     plain.put("a", X)
     monkeypatch.setattr("vecall.vector_store.in_memory._RESULT_COST", 1)
@@ -198,7 +198,7 @@ def test_an_event_loop_is_not_kept_waiting_by_a_long_search(monkeypatch):
 def while_it_looks(monkeypatch, store, work):
     """Do something on another thread between the engine's answer and the store's."""
     (part,) = store.store._partitions.values()
-    original, calls = part.find, []
+    original, calls = part.find_nearest_rows, []
 
     def find(*args):
         hits = original(*args)
@@ -209,7 +209,7 @@ def while_it_looks(monkeypatch, store, work):
             thread.join()
         return hits
 
-    monkeypatch.setattr(part, "find", find)
+    monkeypatch.setattr(part, "find_nearest_rows", find)
     return calls
 
 
@@ -236,17 +236,17 @@ def test_a_row_that_is_replaced_before_the_engine_looks_is_found(monkeypatch, as
     """Also where the rows that may be found were listed before."""
     store = three(Plain(InMemoryVectorStore()))
     (part,) = store.store._partitions.values()
-    original = part.find
+    original = part.find_nearest_rows
 
     def find(*args):
-        monkeypatch.setattr(part, "find", original)
+        monkeypatch.setattr(part, "find_nearest_rows", original)
         again = partial(store.put, "a", X, session_id="s", timestamp=10.0)
         thread = threading.Thread(target=again)
         thread.start()
         thread.join()
         return original(*args)
 
-    monkeypatch.setattr(part, "find", find)
+    monkeypatch.setattr(part, "find_nearest_rows", find)
     assert store.ids(X, 2, **asked) == ["a", "b"]
 
 
@@ -316,7 +316,7 @@ def test_a_row_that_goes_while_many_are_deleted_is_not_counted(monkeypatch):
     store = three(Plain(InMemoryVectorStore()))
 
     def meanwhile(candidates):
-        assert store.store._delete(("app", "alice"), "a")
+        assert store.store._delete_row(("app", "alice"), "a")
         thread = threading.Thread(target=store.put, args=("b", X))
         thread.start()
         thread.join()

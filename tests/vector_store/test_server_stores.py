@@ -132,7 +132,7 @@ def test_a_row_that_is_replaced_while_many_are_deleted_stays(monkeypatch):
     """In Redis a filter is tested in the client; a database locks the rows."""
     store, other = (Plain(new_redis(prefix="replaced")) for _ in range(2))
     three(store)
-    original, done = StoredRow.passes, []
+    original, done = StoredRow.passes_scope, []
 
     def passes(row, scope):
         if not done:
@@ -140,7 +140,7 @@ def test_a_row_that_is_replaced_while_many_are_deleted_stays(monkeypatch):
             other.put("b", X, session_id="s", new=True)
         return original(row, scope)
 
-    monkeypatch.setattr(StoredRow, "passes", passes)
+    monkeypatch.setattr(StoredRow, "passes_scope", passes)
     assert store.delete_many(where=Filter(not_kind="x")) == 2
     assert store.ids(X) == ["b"]
     for each in (store, other):

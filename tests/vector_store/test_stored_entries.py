@@ -188,7 +188,7 @@ def test_a_confidence_is_that_of_the_signals_which_the_memory_explains(open_serv
         assert len(told) > 1
         expected: list[float] = []
         for before, each in zip([None, *told], told, strict=False):
-            chance = weights.probability(Signals.of(each))
+            chance = weights.probability(Signals.signals_of_memory(each))
             if before is not None and before.score == each.score:
                 chance = expected[-1]  # memories that match alike are alike probable
             expected.append(min([chance, *expected[-1:]]))

@@ -185,23 +185,23 @@ class SavedArtifacts:
     def __init__(
         self, app_name: str, user_id: str, session_id: str, to_text: ArtifactText | None
     ) -> None:
-        """Create the object without artifacts; without `to_text` it notes none."""
+        """Create the object without artifacts; without `adk_text` it notes none."""
         self._user: dict[str, Any] = {"app_name": app_name, "user_id": user_id}
         self._session_id = session_id
         self._to_text = to_text
         self._due: dict[str, float | None] = {}
 
-    def due(self) -> list[str]:
+    def due_artifacts(self) -> list[str]:
         """Return the names of the artifacts to store."""
         return list(self._due)
 
-    def note(self, events: Iterable[Event]) -> None:
+    def note_artifacts(self, events: Iterable[Event]) -> None:
         """Record the artifacts that events saved."""
         for event in events if self._to_text is not None else ():
             for name in get_field(get_field(event, "actions"), "artifact_delta") or ():
                 self._due[name] = event.timestamp
 
-    async def index(
+    async def index_artifact(
         self, name: str, service: BaseArtifactService, memory: MemoryService
     ) -> None:
         """Store the newest version, if due; after a temporary failure it stays due."""
@@ -244,7 +244,7 @@ class SavedArtifacts:
             if text is not None and len(text) > MOST_TEXT:
                 text = text[:MOST_TEXT]
                 _log.warning("of an artifact %d characters are remembered", MOST_TEXT)
-            entries = self._entries(name, newest, part, text or "", timestamp)
+            entries = self._artifact_entries(name, newest, part, text or "", timestamp)
         for entry in entries:
             with suppress(NotFoundError):  # archived and quarantined ones count too
                 await memory.memory_history(**self._user, memory_id=entry["id"])
@@ -257,7 +257,7 @@ class SavedArtifacts:
         await memory.delete_where(**self._user, filter=of_this)
         await memory.add_memory(**self._user, memories=entries, restore=False)
 
-    def _entries(
+    def _artifact_entries(
         self,
         name: str,
         version: int,

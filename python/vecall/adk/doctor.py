@@ -63,7 +63,7 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
     needs_ours = uri is not None and is_vecall_uri(uri)
     scheme = SCHEME if uri is None or not needs_ours else uri.partition(":")[0]
     is_known = False
-    for finding, registers in _service_findings(folder, scheme):
+    for finding, registers in _adk_services_findings(folder, scheme):
         findings.append(finding)
         is_known |= registers
         if finding.level == "error":
@@ -85,7 +85,7 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
     return findings
 
 
-def _service_findings(folder: Path, scheme: str) -> Iterator[tuple[Finding, bool]]:
+def _adk_services_findings(folder: Path, scheme: str) -> Iterator[tuple[Finding, bool]]:
     """Yield findings on the services files, and whether each registers the scheme."""
     for name in _YAML:
         if (folder / name).is_file():

@@ -17,39 +17,39 @@ from vecall.content import as_list, get_field
 from vecall.errors import InvalidArgumentError, InvalidTypeError
 from vecall.ingest.drafts import content_of_event, event_ids, split_by_rewind
 from vecall.ingest.fields import ENTRY, EVENT, fields_by_vecall_name
-from vecall.ingest.parts import is_user, speaker_of_event, unwrap_langchain_message
+from vecall.ingest.parts import is_user_name, speaker_of_event, unwrap_langchain_message
 from vecall.text import neutralise_for_adk
 
 _MAX_DEPTH = 64  # stops the recursion in metadata that contains itself
 
 
-def to_adk_metadata(metadata: object) -> Any:
+def json_safe_metadata(metadata: object) -> Any:
     """Return a call's custom_metadata with JSON values; TTLs stay unchanged."""
     if not isinstance(metadata, Mapping):
         return metadata  # None, or refused by the check of all arguments
-    safe = to_json(metadata)
+    safe = adk_json(metadata)
     for name in ("ttl", "history_ttl", "revision_ttl"):
         if name in metadata:
             safe[name] = metadata[name]
     return safe
 
 
-def to_json(value: object, depth: int = 0) -> Any:
+def adk_json(value: object, depth: int = 0) -> Any:
     """Return `value` as JSON; a value that JSON lacks becomes its str()."""
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
     if isinstance(value, Mapping) and depth < _MAX_DEPTH:
-        return {to_text(key): to_json(item, depth + 1) for key, item in value.items()}
+        return {adk_text(key): adk_json(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple) and depth < _MAX_DEPTH:
-        return [to_json(item, depth + 1) for item in value]
+        return [adk_json(item, depth + 1) for item in value]
     if isinstance(value, set | frozenset):
-        return sorted(to_text(item) for item in value)
-    return to_text(value)
+        return sorted(adk_text(item) for item in value)
+    return adk_text(value)
 
 
-def to_text(value: object) -> str:
+def adk_text(value: object) -> str:
     """Return a value's str(), or its type if that fails, without lone surrogates."""
     try:
         text = repr(value) if isinstance(value, bytes) else str(value)
@@ -151,7 +151,7 @@ def read_adk_event(event: object) -> dict[str, Any]:
     if compaction is not None:
         fields["actions"] = {"compaction": compaction}
     metadata = get_field(event, "custom_metadata")
-    given = to_json(metadata) if isinstance(metadata, Mapping) else {}
+    given = adk_json(metadata) if isinstance(metadata, Mapping) else {}
     stored = {
         key: value
         for key, value in given.items()
@@ -160,7 +160,7 @@ def read_adk_event(event: object) -> dict[str, Any]:
     # Its invocation id is not stored: it would be a sixth of a short turn.
     branch = get_field(event, "branch")
     if isinstance(branch, str) and 0 < len(branch) <= _MAX_NOTE:
-        stored.setdefault(NOTE_KEY, {"branch": to_text(branch)})
+        stored.setdefault(NOTE_KEY, {"branch": adk_text(branch)})
     if stored:
         fields["custom_metadata"] = stored
     return fields
@@ -219,7 +219,7 @@ def entry(
         ),
         author=author,
         timestamp=None if seconds is None else to_iso(to_seconds(seconds, "timestamp")),
-        custom_metadata=to_adk_metadata(custom_metadata or {}),
+        custom_metadata=json_safe_metadata(custom_metadata or {}),
         **given,
     )
 
@@ -245,7 +245,7 @@ def _read_adk_memory(memory: object, where: str) -> object:
     if isinstance(metadata, Mapping):
         recalled = metadata.get(RESERVED_KEY)
         own = {key: value for key, value in metadata.items() if key != RESERVED_KEY}
-        metadata = to_adk_metadata(own)
+        metadata = json_safe_metadata(own)
         # A recalled memory that is changed and added again keeps its provenance.
         for name in _PROVENANCE:
             if fields[name] is None and isinstance(recalled, Mapping):
@@ -273,7 +273,7 @@ def to_adk_response(
 
 def _genai_role_of_author(author: str | None) -> str:
     """Return google-genai's role of what an author said."""
-    return "user" if author is None or is_user(author) else "model"
+    return "user" if author is None or is_user_name(author) else "model"
 
 
 def _to_adk_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | None:
@@ -291,7 +291,7 @@ def _to_adk_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | Non
         "content": _CONTENT.model_copy(update=said),
         "author": None if memory.author is None else neutralise_for_adk(memory.author),
         "timestamp": None if memory.timestamp is None else to_iso(memory.timestamp),
-        "custom_metadata": to_json(memory.custom_metadata),
+        "custom_metadata": adk_json(memory.custom_metadata),
     }
     if scored:
         fields["custom_metadata"][RESERVED_KEY] = scores

@@ -20,11 +20,11 @@ from google.adk.sessions.session import Session
 
 from vecall.adk.events import (
     SessionContent,
+    adk_text,
+    json_safe_metadata,
     read_adk_events,
     read_adk_memories,
-    to_adk_metadata,
     to_adk_response,
-    to_text,
 )
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, get_field, get_list
@@ -243,7 +243,7 @@ class VecallMemoryService(BaseMemoryService):
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
-        whole, taken_back = await self._read_session(session)
+        whole, taken_back = await self._read_adk_session(session)
         await self.memory.add_session_to_memory(whole)
         await self._delete_rewound_turns(whole, taken_back)
 
@@ -279,7 +279,7 @@ class VecallMemoryService(BaseMemoryService):
             user_id=user_id,
             events=content.events,
             session_id=session_id,
-            custom_metadata=to_adk_metadata(custom_metadata),
+            custom_metadata=json_safe_metadata(custom_metadata),
         )
         scope = {"app_name": app_name, "user_id": user_id, "id": session_id}
         await self._delete_rewound_turns(scope, content.taken_back)
@@ -298,7 +298,7 @@ class VecallMemoryService(BaseMemoryService):
             StorageFullError: The disk is full; nothing was buffered.
         """
         require_methods(self.memory, "observe_session", "observe_session")
-        whole, taken_back = await self._read_session(session)
+        whole, taken_back = await self._read_adk_session(session)
         await self.memory.observe_session(whole)
         await self._delete_rewound_turns(whole, taken_back)
 
@@ -335,11 +335,11 @@ class VecallMemoryService(BaseMemoryService):
                 app_name=app_name, user_id=user_id, session_id=session_id
             )
             return
-        whole, taken_back = await self._read_session(session)
+        whole, taken_back = await self._read_adk_session(session)
         await self._delete_rewound_turns(whole, taken_back)
         await self.memory.end_session(whole)
 
-    async def _read_session(
+    async def _read_adk_session(
         self, session: Session | Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[str]]:
         content = await _read_adk_turns(get_list(session, "events", "session.events"))
@@ -390,7 +390,7 @@ class VecallMemoryService(BaseMemoryService):
             app_name=app_name,
             user_id=user_id,
             memories=read_adk_memories(memories),
-            custom_metadata=to_adk_metadata(custom_metadata),
+            custom_metadata=json_safe_metadata(custom_metadata),
         )
 
     async def search_memory(
@@ -417,7 +417,7 @@ class VecallMemoryService(BaseMemoryService):
             self.memory,
             app_name=app_name,
             user_id=user_id,
-            query=to_text(query),
+            query=adk_text(query),
             filter=self.filter,
         )
         return to_adk_response(found, scores=self._scores)

@@ -59,7 +59,7 @@ class SessionTracker:
         """Return whether there are events or artifacts to store."""
         events = self.session.events
         more = bool(events) and events[-1].id != self._last
-        return more or bool(self._copies) or bool(self.artifacts.due())
+        return more or bool(self._copies) or bool(self.artifacts.due_artifacts())
 
     async def store_new_events(self, ingest: Ingest | None) -> None:
         """Store new events, skip what never can be; note the artifacts they saved."""
@@ -77,16 +77,16 @@ class SessionTracker:
                         len(new),
                         error,
                     )
-                self.artifacts.note(new)
+                self.artifacts.note_artifacts(new)
                 self._last = events[-1].id
             if copies:
                 del self._copies[0]
 
-    async def index(self, name: str) -> None:
+    async def index_artifact(self, name: str) -> None:
         """Store the text of an artifact; a failure is retried later."""
         if self.artifact_service is not None:
             memory = self.service.memory
-            await self.artifacts.index(name, self.artifact_service, memory)
+            await self.artifacts.index_artifact(name, self.artifact_service, memory)
 
     def _session_copies_not_covered(self, copies: list[Session]) -> list[Session]:
         """Return the copies with new events that no later copy has."""
@@ -223,7 +223,7 @@ class VecallMemoryPlugin(BasePlugin):
             run = id(invocation_context)
             with self._lock:
                 self._running[run] = invocation_context
-            task.add_done_callback(lambda _: self._record_end(run))
+            task.add_done_callback(lambda _: self._record_run_end(run))
         if self._warned:
             return
         if not isinstance(service, VecallMemoryService):
@@ -255,14 +255,14 @@ class VecallMemoryPlugin(BasePlugin):
         """
         with self._lock:
             self._running.pop(id(invocation_context), None)
-        self._record_run(invocation_context)
+        self._queue_session_of_run(invocation_context)
 
-    def _record_end(self, run: int) -> None:
+    def _record_run_end(self, run: int) -> None:
         """Record a run that has ended without a word, if it has."""
         with self._lock:
             context = self._running.pop(run, None)
         if context is not None:
-            self._record_run(context)
+            self._queue_session_of_run(context)
 
     async def on_run_error_callback(
         self,
@@ -300,7 +300,7 @@ class VecallMemoryPlugin(BasePlugin):
             followed = list(self._followed.values())
         for each in followed:
             if each.has_unstored_events():
-                self._submit(each)
+                self._submit_session(each)
         for _ in ("what was said", "the artifacts that were found in it"):
             await asyncio.wrap_future(self._worker.submit(lambda: None))
 
@@ -308,7 +308,7 @@ class VecallMemoryPlugin(BasePlugin):
         """Flush. The plugin can be used again."""
         await self.flush()
 
-    def _record_run(self, context: InvocationContext) -> None:
+    def _queue_session_of_run(self, context: InvocationContext) -> None:
         """Queue the session of a run, if it is remembered by vecall."""
         service, session = context.memory_service, context.session
         if not isinstance(service, VecallMemoryService):
@@ -327,13 +327,13 @@ class VecallMemoryPlugin(BasePlugin):
                 items = self._followed.items()
                 stored = (key for key, each in items if not each.has_unstored_events())
                 del self._followed[next(stored, next(iter(self._followed)))]
-        self._submit(followed)
+        self._submit_session(followed)
 
     def _holds_too_many_sessions(self) -> bool:
         events = sum(len(each.session.events) for each in self._followed.values())
         return len(self._followed) > self._most or events > _MAX_EVENTS
 
-    def _submit(self, followed: SessionTracker) -> None:
+    def _submit_session(self, followed: SessionTracker) -> None:
         """Queue a session to be stored, unless it is queued already."""
         place = (id(followed.service), followed.key)
         with self._lock:
@@ -353,5 +353,5 @@ class VecallMemoryPlugin(BasePlugin):
                 type(error).__name__,
             )
         # One artifact at a time, so that a new turn waits for at most one of them.
-        for name in followed.artifacts.due():
-            self._worker.submit(lambda each: asyncio.run(followed.index(each)), name)
+        for name in followed.artifacts.due_artifacts():
+            self._worker.submit(lambda a: asyncio.run(followed.index_artifact(a)), name)

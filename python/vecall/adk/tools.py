@@ -84,7 +84,7 @@ class VecallTool(BaseTool):
         self._without_memory = dict(unbound._without_memory)
         self._warned = False
 
-    def asking(self, context: ToolContext) -> ToolCaller:
+    def tool_caller(self, context: ToolContext) -> ToolCaller:
         """Return the user, the memory and the turn of this context."""
         invocation: InvocationContext = context._invocation_context
         service = self._memory or invocation.memory_service
@@ -103,7 +103,7 @@ class VecallTool(BaseTool):
             by_default,
         )
 
-    def without_memory(self, asking: ToolCaller) -> dict[str, Any] | None:
+    def answer_without_memory(self, asking: ToolCaller) -> dict[str, Any] | None:
         """Return the answer without a memory service, with `on_missing="empty"`."""
         if asking.memory is not None or self._on_missing == "error":
             return None
@@ -112,7 +112,7 @@ class VecallTool(BaseTool):
             _log.warning("%s has no memory service and finds nothing", self.name)
         return copy.deepcopy(self._without_memory)
 
-    def bound(self, asking: ToolCaller, **more: Any) -> tools.MemoryTool:
+    def bind_tool(self, asking: ToolCaller, **more: Any) -> tools.MemoryTool:
         """Return the tool, bound to the caller, who must have a memory service."""
         if asking.memory is None:
             msg = f"{self.name}: the Runner has no memory_service"
@@ -128,19 +128,19 @@ class VecallTool(BaseTool):
         self, *, args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any]:
         """Answer a model's call; arguments that are not declared are ignored."""
-        asking = self.asking(tool_context)
-        if (answer := self.without_memory(asking)) is not None:
+        asking = self.tool_caller(tool_context)
+        if (answer := self.answer_without_memory(asking)) is not None:
             return answer
-        return await self.bound(asking).call(args, turn=(asking.turn, asking.agent))
+        return await self.bind_tool(asking).call(args, turn=(asking.turn, asking.agent))
 
 
 class _RecallingTool(VecallTool):
     """Shows a memory once in an invocation; the service has a filter by default."""
 
-    def bound(self, asking: ToolCaller, **more: Any) -> tools.MemoryTool:
+    def bind_tool(self, asking: ToolCaller, **more: Any) -> tools.MemoryTool:
         if self._options.get("filter") is None:
             more["filter"] = asking.filter
-        return super().bound(asking, turns=asking.turns, **more)
+        return super().bind_tool(asking, turns=asking.turns, **more)
 
 
 class PreloadMemoryTool(_RecallingTool):
@@ -207,10 +207,10 @@ class PreloadMemoryTool(_RecallingTool):
         self, *, tool_context: ToolContext, llm_request: LlmRequest
     ) -> None:
         """Insert the block of this invocation into a request, which is modified."""
-        asking = self.asking(tool_context)
-        if self.without_memory(asking) is not None:
+        asking = self.tool_caller(tool_context)
+        if self.answer_without_memory(asking) is not None:
             return
-        preload = self.bound(asking)
+        preload = self.bind_tool(asking)
         assert isinstance(preload, tools.PreloadMemory)
         # Agents with this tool share its block. Only agents whose requests contain the
         # block have seen its memories.
@@ -335,11 +335,11 @@ class _WritingTool(VecallTool):
         """Check the trust."""
         super().__init__(self._tool, memory, {"trust": trust}, on_missing)
 
-    def bound(self, asking: ToolCaller, **more: Any) -> tools.MemoryTool:
+    def bind_tool(self, asking: ToolCaller, **more: Any) -> tools.MemoryTool:
         if not isinstance(asking.memory, vecall.BaseMemoryService | None):
             msg = f"{self.name}: the Runner's memory_service is no VecallMemoryService"
             raise ConfigError(msg)
-        return super().bound(asking, author=asking.agent, **more)
+        return super().bind_tool(asking, author=asking.agent, **more)
 
 
 class RememberTool(_WritingTool):
@@ -410,10 +410,10 @@ class ForgetMemoryTool(VecallTool):
         self, *, args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any]:
         """Answer a model's call, as `VecallTool.run_async` does."""
-        asking = self.asking(tool_context)
-        if (missing := self.without_memory(asking)) is not None:
+        asking = self.tool_caller(tool_context)
+        if (missing := self.answer_without_memory(asking)) is not None:
             return missing
-        bound = self.bound(asking)
+        bound = self.bind_tool(asking)
         if self._ask_user and args.get("token"):
             confirmed = tool_context.tool_confirmation
             if confirmed is None:

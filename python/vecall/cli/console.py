@@ -300,7 +300,7 @@ def print_listing(options: argparse.Namespace, **lists: Sequence[Any]) -> None:
             if rows and len(lists) > 1 and isinstance(rows[0], MemoryEntry):
                 print(bold(f"{name} of no session"))
             if rows and isinstance(rows[0], MemoryEntry | Revision):
-                print("\n".join(map(_shown_entry, rows)))
+                print("\n".join(map(_printed_entry, rows)))
             elif rows:
                 print(_csv_table(pages[name]))
         if more:
@@ -324,7 +324,7 @@ def _csv_cell_text(name: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _shown_entry(value: MemoryEntry | Revision) -> str:
+def _printed_entry(value: MemoryEntry | Revision) -> str:
     if isinstance(value, MemoryEntry):
         return show_memory(value)
     facts = [value.why or "", "" if value.at is None else format_time(value.at)]

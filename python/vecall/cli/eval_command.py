@@ -322,7 +322,7 @@ def run_evaluation(
             for mode in modes:
                 if mode.embedder is not embedder:
                     continue
-                own = _search_all(subject, mode, runner.own_questions(conversations))
+                own = _ask_questions(subject, mode, runner.own_questions(conversations))
                 figures = results[mode.name] = {
                     **runner.recall_figures(runner.evidence_figures(own)),
                     "tokens": mean([answer.tokens for answer in own]),
@@ -333,10 +333,10 @@ def run_evaluation(
                     "query_embedding": {"queries": len(subject.queries)}
                     | runner.time_figures(subject.queries),
                 }
-                if not mode.is_default:
+                if not mode.is_default_mode:
                     continue
-                strange = _search_all(
-                    subject, mode, runner.strangers(conversations), "strangers"
+                strange = _ask_questions(
+                    subject, mode, runner.stranger_pairs(conversations), "strangers"
                 )
                 figures |= _eval_confidence_figures(own, strange)
                 if ablation:
@@ -351,14 +351,14 @@ def run_evaluation(
     return {mode.name: results[mode.name] for mode in modes}, fits
 
 
-def _search_all(
+def _ask_questions(
     subject: runner.SystemUnderTest,
     mode: Mode,
     questions: Sequence[Any],
     label: str = "search",
 ) -> list[QuestionResult]:
     progress = Progress(f"{mode.name}: {label}", len(questions))
-    return subject.run(questions, mode, progress)
+    return subject.run_questions(questions, mode, progress)
 
 
 def _eval_confidence_figures(
@@ -391,7 +391,7 @@ def _ablation_rows(
         found = default
         if setting is not runner.DEFAULT:
             other = mode._replace(ranking=setting.ranking)
-            results = subject.run(answerable, other, progress, fully=False)
+            results = subject.run_questions(answerable, other, progress, fully=False)
             found = runner.evidence_figures(results)
         figures.append(runner.ablation_figures(setting.name, found, default))
     return figures
@@ -431,7 +431,7 @@ def _eval_conversation_counts(conversations: Sequence[Conversation]) -> dict[str
         "turns": runner.count_dataset_turns(conversations),
         "questions": answerable,
         "unanswerable": len(questions) - answerable,
-        "strangers": len(runner.strangers(conversations)),
+        "strangers": len(runner.stranger_pairs(conversations)),
     }
 
 

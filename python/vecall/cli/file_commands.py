@@ -82,7 +82,7 @@ def _run_doctor(options: argparse.Namespace) -> int:
         options.url = options.path
         return _run_pg_doctor(options)
     path = Path(options.path)
-    cli.require_file(options.path)
+    cli.require_existing_file(options.path)
     done: list[str] = []
     if options.recover is not None:
         with ui.naming_path_in_errors(options.recover):
@@ -156,7 +156,7 @@ def _run_restore_backup(options: argparse.Namespace) -> int:
     for path in (options.backup, options.target):
         cli.refuse_database_url(path, f"restore it by pg_restore, {_OR_IN_TIME}")
     backup, target = Path(options.backup), Path(options.target)
-    cli.require_file(options.backup)
+    cli.require_existing_file(options.backup)
     with ui.naming_path_in_errors(backup):  # the target is named in the message
         aside = store.restore_backup(
             backup, target, require_undamaged_copy, replacing=options.replace
@@ -271,7 +271,7 @@ _FACTS = "users memories items bytes unchanged different hidden changed".split()
     --dry-run  write nothing; say what would be copied
     @json""")
 def _run_copy(options: argparse.Namespace) -> int:
-    cli.require_file(options.source)
+    cli.require_existing_file(options.source)
     progress = ui.Progress("copying users", after="the same command goes on")
 
     def show(report: store.CopyReport) -> None:
@@ -281,7 +281,7 @@ def _run_copy(options: argparse.Namespace) -> int:
     with ui.naming_path_in_errors(cli.shown_path(options.source)), progress:
         total = 0
         if not (is_database_url(options.source) or options.app or options.user):
-            total = int(store.file_facts(Path(options.source)).get("users", 0))
+            total = int(store.file_counts(Path(options.source)).get("users", 0))
         report = store.copy_storage(
             _path_or_url(options.source),
             _path_or_url(options.target),
@@ -422,7 +422,7 @@ def _run_import(options: argparse.Namespace) -> int:
     options.format = vars(options)["from"]
     options.on_write = cli.import_function(options.on_write, "on-write")
     report = imports.ImportReport()
-    with _open_sources(options, Tally(report.left_out, report.fields)) as given:
+    with _open_import_sources(options, Tally(report.left_out, report.fields)) as given:
         first = next(given, None)
         if first is None:
             msg = f"{ui.one_line(options.file)}: there is no file of a known kind in it"
@@ -433,7 +433,7 @@ def _run_import(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _open_sources(
+def _open_import_sources(
     options: argparse.Namespace, tally: Tally
 ) -> Iterator[Iterator[Source]]:
     """Open the input; create no database."""

@@ -22,7 +22,7 @@ from vecall.limits import SHARED_APP, Scope, Scopes
 from vecall.operations.options import WritePolicy
 from vecall.service._user_sync import SyncUserMemory
 from vecall.service.memory_service import MemoryService
-from vecall.store import State, forget_hidden, name_traces, names_of
+from vecall.store import State, forget_hidden_users, name_traces, partitions_of_user
 from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.types import Filter, ListedSession, MemoryEntry, Page
 from vecall.validation import is_database_url
@@ -321,7 +321,7 @@ def _run_forget(options: argparse.Namespace) -> int:
     --yes  do it
     @json @path @embedder""")
 def _run_consolidate(options: argparse.Namespace) -> int:
-    cli.require_file(options.path)
+    cli.require_existing_file(options.path)
     summarizer = _import_summarizer(options.summarizer)
     only_shown = not options.yes
     told = ui.Progress("consolidating", after="what was merged stays merged")
@@ -354,9 +354,9 @@ def _run_consolidate(options: argparse.Namespace) -> int:
                 if group.similarity is not None:
                     how = f"cosine {group.similarity:.3f} or more"
                 kept, *merged = owner.get_many([group.kept, *group.merged])
-                print(f"{_memory_line(kept)}  {ui.dim(how)}")
+                print(f"{_printed_memory_line(kept)}  {ui.dim(how)}")
                 for each in merged:
-                    print(f"  = {_memory_line(each)}")
+                    print(f"  = {_printed_memory_line(each)}")
     verb = "" if options.yes else "would be "
     made = f" into {len(done.summaries)} summaries" if options.yes else ""
     print(f"{done.merged} {verb}merged, {done.folded} {verb}summed up{made}")
@@ -379,7 +379,7 @@ class _CountingSummarizer:
         return self._provider.get_summaries(session)
 
 
-def _memory_line(memory: MemoryEntry | None) -> str:
+def _printed_memory_line(memory: MemoryEntry | None) -> str:
     text = "" if memory is None else ui.one_line(memory.text)
     return text if len(text) <= 80 else f"{text[:79]}…"
 
@@ -434,11 +434,11 @@ NOT_REACHED = (
 def _run_erase(options: argparse.Namespace) -> int:
     """Erase the user; return 1 if another user or app still has the name."""
     is_database = is_database_url(options.path)
-    cli.require_file(options.path)
+    cli.require_existing_file(options.path)
     path, user = cli.shown_path(options.path), options.user
     place = options.path if is_database else Path(options.path)
     with ui.naming_path_in_errors(path):
-        found, hidden, parts = names_of(place, user, options.app)
+        found, hidden, parts = partitions_of_user(place, user, options.app)
         apps = [app for app in found if options.app in (None, app)]
         if not (apps or hidden):
             msg = f"user: the {'database' if is_database else 'file'} has no such user"
@@ -450,7 +450,7 @@ def _run_erase(options: argparse.Namespace) -> int:
         if not ui.is_confirmed(options, question):
             raise ConfigError("nothing was erased")
         if hidden:
-            forget_hidden(place, hidden)
+            forget_hidden_users(place, hidden)
         writes = WritePolicy(scopes=Scopes(read=("shared",), write=("shared",)))
         with MemoryService(options.path, embedder="none", writes=writes) as memory:
             erased = 0

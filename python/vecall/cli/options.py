@@ -170,7 +170,7 @@ def add_commands(
         made.set_defaults(run=run)
         if also is not None:
             also(made)
-        _add_arguments(made, arguments)
+        _add_declared_arguments(made, arguments)
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -184,7 +184,7 @@ class _HelpFormatter(argparse.HelpFormatter):
         )
 
 
-def _add_arguments(parser: argparse.ArgumentParser, text: str) -> None:
+def _add_declared_arguments(parser: argparse.ArgumentParser, text: str) -> None:
     def shared(line: re.Match[str]) -> str:
         return "\n".join(_SHARED[name] for name in re.findall(r"@(\S+)", line[0]))
 
@@ -200,10 +200,10 @@ def _add_arguments(parser: argparse.ArgumentParser, text: str) -> None:
             is_either = following.startswith("| ")
             group = titled.add_mutually_exclusive_group() if is_either else titled
         declared, _, about = line.removeprefix("| ").partition("  ")
-        _add_argument(group, declared.split(), about.strip() or None)
+        _add_declared_argument(group, declared.split(), about.strip() or None)
 
 
-def _add_argument(
+def _add_declared_argument(
     group: argparse._ActionsContainer, words: list[str], about: str | None
 ) -> None:
     names = [word for word in words if word.startswith("-")] or words[:1]
@@ -351,7 +351,7 @@ def open_without_embedder(
     path: str, *, read_only: bool = False
 ) -> Iterator[MemoryService]:
     """Open a file or a database that exists, without an embedder and its warnings."""
-    require_file(path)
+    require_existing_file(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         with open_service(path, "none", read_only=read_only) as memory:
@@ -364,7 +364,7 @@ def open_user(
 ) -> Iterator[SyncUserMemory]:
     """Open the memory of the named user; without --held, nothing that is held."""
     if not is_new or options.path == ":memory:":  # which would end with the command
-        require_file(options.path)
+        require_existing_file(options.path)
     embedder = getattr(options, "embedder", None)
     with (
         open_without_embedder(options.path, read_only=not writes)
@@ -387,7 +387,7 @@ def shown_path(path: str) -> str:
     return url_without_secrets(path) if is_database_url(path) else path
 
 
-def require_file(path: str) -> None:
+def require_existing_file(path: str) -> None:
     """Require an existing file: a read must not create one. A URL creates nothing."""
     if not is_database_url(path) and not Path(path).is_file():
         is_there = Path(path).exists()

@@ -22,7 +22,7 @@ from vecall.embedders.resolve import AUTO
 from vecall.errors import ConfigError, StorageError
 from vecall.limits import Limits
 from vecall.service._user_sync import SyncUserMemory
-from vecall.store import file_facts
+from vecall.store import file_counts
 from vecall.types import Filter, MemoryEntry
 from vecall.validation import check_top_k, is_database_url
 
@@ -150,7 +150,7 @@ def run_overview(options: argparse.Namespace) -> int:
     """Say what the default file holds and what to do next, or how to begin."""
     path = options.path = default_path()
     is_there = is_database_url(path) or Path(path).exists()
-    facts = _storage_facts(path) if is_there else {}
+    facts = _storage_statistics(path) if is_there else {}
     print(ui.bold(f"vecall {__version__}") + f"  {ui.one_line(cli.shown_path(path))}")
     if not facts.get("memories"):
         print(f"no memories yet\n{_BEGIN}")
@@ -165,20 +165,20 @@ def run_overview(options: argparse.Namespace) -> int:
     return 0
 
 
-def _storage_facts(path: str) -> dict[str, Any]:
+def _storage_statistics(path: str) -> dict[str, Any]:
     """Return the statistics; do not migrate a file of an older schema."""
     if is_database_url(path):
-        facts = _database_facts(path)
+        facts = _database_statistics(path)
     else:
         with ui.naming_path_in_errors(path):
-            facts = file_facts(Path(path))
+            facts = file_counts(Path(path))
     return {**facts, "words_only": _words_only_reason(facts)}
 
 
 @command("stats: what a file holds\n\n@path @json")
 def _run_stats(options: argparse.Namespace) -> int:
-    cli.require_file(options.path)
-    facts = _storage_facts(options.path)
+    cli.require_existing_file(options.path)
+    facts = _storage_statistics(options.path)
     if options.json:
         ui.print_json(facts)
         return 0
@@ -198,7 +198,7 @@ def _words_only_reason(facts: dict[str, Any]) -> str | None:
     return why
 
 
-def _database_facts(url: str) -> dict[str, Any]:
+def _database_statistics(url: str) -> dict[str, Any]:
     """Return the statistics of a database, without those of this process."""
     with cli.open_service(url, "none") as memory:
         facts = memory.sync.admin.stats()

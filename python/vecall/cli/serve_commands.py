@@ -222,7 +222,7 @@ def _run_serve(options: argparse.Namespace) -> int:
         )
         drain = Drain(options.drain)
         known = len(file.read())
-        binding.check(tokens=known)
+        binding.check_address(tokens=known)
     except ConfigError as error:
         ui.print_note(error)
         return 2

@@ -164,7 +164,7 @@ def write_hook_log_line(verb: str, what: str) -> None:
         return
 
 
-def error_reason(error: BaseException) -> str:
+def hook_error_reason(error: BaseException) -> str:
     """Return the class of an error, and vecall's own message: no text of a user."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, VecallError) else name
@@ -195,7 +195,7 @@ _PRINTING_S = 0.05
 
 
 class Deadline:
-    """Ends the process with status 0 after `SECONDS`, unless `cancel` comes first.
+    """Ends the process with status 0 after `SECONDS`, unless it is cancelled.
 
     The time counts from the start of the process. The end does not wait for the
     interpreter, and has a line in the log. A write that is interrupted is rolled back
@@ -213,7 +213,7 @@ class Deadline:
             log = Path()
         self._end = ProcessEnd(seconds, log, line)
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Return the seconds until the end; negative after it."""
         return self._at - time.monotonic()
 
@@ -221,7 +221,7 @@ class Deadline:
         """Extend the deadline, so that the whole answer can be printed."""
         self._end.put_off(_PRINTING_S)
 
-    def cancel(self) -> None:
+    def cancel_deadline(self) -> None:
         """Let the process end by itself."""
         self._end.cancel()
 
@@ -234,7 +234,7 @@ _MOST_OF_A_PROFILE = 20
 _PAGE = 1_000
 
 
-def profile_block(
+def profile_for_hook(
     memory: MemoryService, owner: Owner, *, max_tokens: int, left: Callable[[], float]
 ) -> str:
     """Return a block of the newest preferences and decisions, read in time."""
@@ -343,7 +343,7 @@ def main(arguments: Sequence[str]) -> int:
     except PayloadError as error:
         write_hook_log_line(verb, str(error))
     except BaseException as error:
-        write_hook_log_line(verb, error_reason(error))
+        write_hook_log_line(verb, hook_error_reason(error))
     return 0
 
 
@@ -373,12 +373,12 @@ def _run_hook_verb(arguments: Sequence[str], verb: str) -> None:
         "start": _show_profile,
     }
     payload = read_hook_payload(sys.stdin.fileno())
-    answer = hook_answer(payload, runs[parsed.verb](payload, options, end.left))
+    answer = hook_answer(payload, runs[parsed.verb](payload, options, end.seconds_left))
     end.allow_printing()
     data = memoryview(answer.encode("ascii"))
     while data:
         data = data[os.write(1, data) :]
-    end.cancel()
+    end.cancel_deadline()
 
 
 def _recall_for_prompt(
@@ -407,7 +407,7 @@ def _show_profile(payload: Payload, options: Options, left: Callable[[], float])
         return ""
     with _open_hook_memory(options, read_only=True) as memory:
         owner = _owner_of_payload(payload, options)
-        return profile_block(memory, owner, max_tokens=options.max_tokens, left=left)
+        return profile_for_hook(memory, owner, max_tokens=options.max_tokens, left=left)
 
 
 def _retain_transcript(

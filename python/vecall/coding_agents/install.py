@@ -180,7 +180,7 @@ def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
         if agent.plugin is not None:
             return _install_plugin(real, text, installed_settings_text(agent, hooks))
         if text is None:
-            text = _new_settings(agent)
+            text = _new_agent_settings(agent)
         settings = _checked_settings(text, agent)
         if _our_entries(settings, agent) == {name: [hooks[name]] for name in hooks}:
             return False
@@ -217,7 +217,7 @@ def uninstall_hooks(agent: Agent, path: Path) -> bool:
         is_empty = _parsed_settings(cleared) in (
             {},
             dict(agent.first),
-        ) and not comments(cleared)
+        ) and not js_comments(cleared)
         if saved is None and is_empty:
             real.unlink()
         elif saved is not None and _differ_in_form_only(agent, saved, cleared):
@@ -231,7 +231,7 @@ def uninstall_hooks(agent: Agent, path: Path) -> bool:
 def installed_settings_text(agent: Agent, hooks: Mapping[str, Any]) -> str:
     """Return what `install` writes into a new file."""
     if agent.plugin is None:
-        return _with_our_hooks(_new_settings(agent), agent, hooks)
+        return _with_our_hooks(_new_agent_settings(agent), agent, hooks)
     source = Path(__file__).with_name(agent.plugin).read_text("utf-8")
     commands = {agent.events[event]: hooks[event]["command"] for event in hooks}
     return source.replace("COMMANDS = {}", f"COMMANDS = {json.dumps(commands)}")
@@ -250,7 +250,7 @@ def _install_plugin(path: Path, before: str | None, text: str) -> bool:
     return before != text
 
 
-def _new_settings(agent: Agent) -> str:
+def _new_agent_settings(agent: Agent) -> str:
     return json.dumps({**agent.first, agent.key: {}}, indent=2) + "\n"
 
 
@@ -387,7 +387,7 @@ def _without_our_hooks(text: str, agent: Agent) -> str:
 def _remove_empty_container(text: str, path: Sequence[str]) -> str:
     """Return the text without a container, unless somebody commented in it."""
     shorter = remove_json_value(text, path)
-    return shorter if comments(shorter) == comments(text) else text
+    return shorter if js_comments(shorter) == js_comments(text) else text
 
 
 def _with_our_hooks(text: str, agent: Agent, hooks: Mapping[str, Any]) -> str:
@@ -418,7 +418,7 @@ def _differ_in_form_only(agent: Agent, saved: bytes, cleared: str) -> bool:
         return False
     return (
         isinstance(before, dict)
-        and comments(text) == comments(cleared)
+        and js_comments(text) == js_comments(cleared)
         and _comparable_settings(agent, before)
         == _comparable_settings(agent, _parsed_settings(cleared))
     )
@@ -460,7 +460,7 @@ Key = str | int
 """The name of a member of an object, or the index of an element of an array."""
 
 
-def comments(text: str) -> list[str]:
+def js_comments(text: str) -> list[str]:
     """Return the comments of a document, which begin as those of JavaScript."""
     return [each[1] for each in _COMMENT.finditer(text) if each[1]]
 
@@ -478,7 +478,7 @@ class _JsonNode:
     end: int = 0  # the character after its last one
     parts: list[tuple[Key, int, _JsonNode]] = field(default_factory=list)
 
-    def at(self, key: Key) -> int:
+    def place_of_key(self, key: Key) -> int:
         """Return the place of a key among the parts, the last of equal ones."""
         return max(n for n, (known, _, _) in enumerate(self.parts) if known == key)
 
@@ -516,21 +516,21 @@ def with_json(text: str, path: Sequence[Key], value: object) -> str:
 def remove_json_value(text: str, path: Sequence[Key]) -> str:
     """Return the document without the member or element at a path."""
     node = _json_node_at(text, path[:-1])
-    at = node.at(path[-1])
+    at = node.place_of_key(path[-1])
     _, start, value = node.parts[at]
     plain = blank_json_comments(text)
     if at > 0:  # with the comma before it, and without the comments
         before, kept = node.parts[at - 1][2].end, ""
-        if comments(text[before:start]):
+        if js_comments(text[before:start]):
             comma = plain.index(",", before)
             kept = text[before:comma] + text[comma + 1 : start]
         return text[:before] + kept + text[value.end :]
     if len(node.parts) > 1:
         until = node.parts[1][1]
-        if comments(text[value.end : until]):
+        if js_comments(text[value.end : until]):
             until = plain.index(",", value.end) + 1
         return text[:start] + text[until:]
-    if comments(text[node.start : start]) or comments(text[value.end : node.end]):
+    if js_comments(text[node.start : start]) or js_comments(text[value.end : node.end]):
         return text[:start] + text[value.end :]
     return text[: node.start + 1] + text[node.end - 1 :]
 
@@ -545,7 +545,7 @@ def _json_node_at(text: str, path: Sequence[Key]) -> _JsonNode:
     text = blank_json_comments(text)
     node = _parse_json_value(text, _skip_json_space(text, 0))
     for key in path:
-        node = node.parts[node.at(key)][2]
+        node = node.parts[node.place_of_key(key)][2]
     return node
 
 

@@ -69,14 +69,14 @@ def add_agent_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--max-tokens",
-        type=_parse_positive,
+        type=_parse_positive_option,
         default=MAX_TOKENS,
         metavar="N",
         help="the most tokens that a prompt gets (%(default)s)",
     )
     command.add_argument(
         "--min-confidence",
-        type=_parse_share,
+        type=_parse_share_option,
         metavar="P",
         help="the least confidence of a memory, 0 to 1; without it, a prompt that asks "
         "nothing of the memory gets none, and any other the best memories",
@@ -138,13 +138,13 @@ def changed_agent_options(parsed: argparse.Namespace, **defaults: object) -> lis
     ]
 
 
-def _parse_positive(typed: str) -> int:
+def _parse_positive_option(typed: str) -> int:
     if typed.isdecimal() and len(typed) < 20 and int(typed) > 0:
         return int(typed)
     raise argparse.ArgumentTypeError("must be an integer of at least 1")
 
 
-def _parse_share(typed: str) -> float:
+def _parse_share_option(typed: str) -> float:
     with suppress(ValueError):
         if 0 <= (number := float(typed)) <= 1:
             return number
@@ -172,11 +172,11 @@ def _project_root(folder: Path) -> Path:
         if mark.is_dir():
             return each
         if mark.is_file():
-            return _main_repository(mark) or each
+            return _repository_of_worktree(mark) or each
     return folder
 
 
-def _main_repository(mark: Path) -> Path | None:
+def _repository_of_worktree(mark: Path) -> Path | None:
     """Return the repository of a worktree, if both name each other as git requires."""
     line = _first_line_of_file(mark)
     if not line.startswith(_GITDIR):

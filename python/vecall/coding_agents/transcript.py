@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vecall.content import to_valid_utf8
-from vecall.ingest.parts import is_spoken_role, is_user
+from vecall.ingest.parts import is_spoken_role, is_user_name
 from vecall.system import open_to_read
 from vecall.text import without_blocks
 
@@ -220,7 +220,7 @@ def _codex_message_turns(
         "response_item",
         "message",
     )
-    injected = is_user(author) and text.startswith(_NOT_SAID_IN_CODEX)
+    injected = is_user_name(author) and text.startswith(_NOT_SAID_IN_CODEX)
     if not is_message or injected or not is_spoken_role(author):
         return []
     return _turns_of_entry(entry, str(author), text, "codex", at=entry.get("timestamp"))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from vecall.concurrency.join import running_loop
+from vecall.concurrency.join import running_event_loop
 
 
 class _ClosesInBlock(ABC):
@@ -52,7 +52,7 @@ class ClosesOnExit(_ClosesInBlock):
         Raises:
             ConfigError: The block runs on an event loop other than asyncio's.
         """
-        running_loop()
+        running_event_loop()
         return self
 
     async def __aexit__(

@@ -196,7 +196,7 @@ class PluginExecutor:
         self._closed = False
         self._stop: weakref.finalize[..., PluginExecutor] | None = None
 
-    def refuse_nested(self) -> None:
+    def refuse_nested_call(self) -> None:
         """Raise if a function of this executor waits for the current call."""
         if id(self) in _waiting.get():
             raise ReentrantCallError(
@@ -210,7 +210,7 @@ class PluginExecutor:
         # A `concurrent` function is a coroutine function, which is called on the event
         # loop, with others at the same time. A call from a function of this executor is
         # refused.
-        self.refuse_nested()
+        self.refuse_nested_call()
         context = contextvars.copy_context()
         context.run(_waiting.set, (*_waiting.get(), id(self)))
         try:
@@ -226,7 +226,7 @@ class PluginExecutor:
         except RuntimeError:
             raise ClosedError("the memory service is closed") from None
 
-    async def call(
+    async def call_plugin(
         self,
         function: Callable[[], Any],
         *,
@@ -241,7 +241,7 @@ class PluginExecutor:
         The message says `nested` if the function called its own service. Errors of the
         class `passed` are raised as they are.
         """
-        self.refuse_nested()
+        self.refuse_nested_call()
         try:
             return await Join(self.run(function, concurrent=concurrent))
         except ReentrantCallError:
@@ -254,7 +254,7 @@ class PluginExecutor:
 
     def close(self) -> None:
         """Finish the calls in progress and end the threads. Idempotent."""
-        self.refuse_nested()
+        self.refuse_nested_call()
         self._pool.shutdown(wait=True)  # first: its functions may need the loop
         with self._lock:
             self._closed = True
@@ -297,25 +297,25 @@ class PluginExecutor:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._loop_thread = threading.Thread(
-                    target=_run_loop,
+                    target=_run_plugin_loop,
                     args=(self._loop,),
                     name=f"{self._name}-loop",
                     daemon=True,
                 )
                 self._loop_thread.start()
-                self._stop = weakref.finalize(self, _stop_loop, self._loop)
+                self._stop = weakref.finalize(self, _stop_plugin_loop, self._loop)
                 self._stop.atexit = False  # type: ignore[misc]
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
 
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+def _run_plugin_loop(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
         loop.close()
 
 
-def _stop_loop(loop: asyncio.AbstractEventLoop) -> None:
+def _stop_plugin_loop(loop: asyncio.AbstractEventLoop) -> None:
     with suppress(RuntimeError):  # the loop is closed
         loop.call_soon_threadsafe(loop.stop)
 
@@ -364,7 +364,7 @@ class _Turns:
         self._free = at_once  # negative: some did not wait any longer
         self._waiting: deque[threading.Lock] = deque()
 
-    def begin(self) -> None:
+    def begin_turn(self) -> None:
         """Wait for a turn, but not for long."""
         with self._lock:
             if self._free > 0:
@@ -380,7 +380,7 @@ class _Turns:
                 self._waiting.remove(mine)
                 self._free -= 1
 
-    def end(self) -> None:
+    def end_turn(self) -> None:
         """Give the turn to the one that has waited longest."""
         with self._lock:
             if self._waiting and self._free >= 0:
@@ -389,7 +389,7 @@ class _Turns:
                 self._free += 1
 
     @property
-    def are_wanted(self) -> bool:
+    def are_turns_wanted(self) -> bool:
         """Whether a thread waits for a turn."""
         return bool(self._waiting)
 
@@ -410,8 +410,8 @@ class _FairWork:
         """End the work if its caller is gone; else let others have a turn."""
         if self.scan.is_abandoned:
             raise AbandonedError
-        if self.turns.are_wanted and time.perf_counter() - self.since > _TURN_S:
-            self.turns.end()
+        if self.turns.are_turns_wanted and time.perf_counter() - self.since > _TURN_S:
+            self.turns.end_turn()
             self._begin_turn()
 
     def run(self) -> None:
@@ -426,10 +426,10 @@ class _FairWork:
         else:
             self.scan.set_result(result)
         finally:
-            self.turns.end()
+            self.turns.end_turn()
 
     def _begin_turn(self) -> None:
-        self.turns.begin()
+        self.turns.begin_turn()
         self.since = time.perf_counter()
 
 
@@ -500,14 +500,14 @@ class FairPool:
 # Frees the local variables in an error's traceback, such as open SQLite cursors.
 
 
-def free_frames(error: BaseException) -> None:
+def free_error_frames(error: BaseException) -> None:
     """Clear the local variables in the frames of an error's traceback."""
     # A stored error would otherwise keep cursors alive. An open cursor keeps the file
     # open and holds a read snapshot of it. Frames that still run are not cleared.
     traceback.clear_frames(error.__traceback__)
 
 
-def freeing_frames(work: Callable[P, T]) -> Callable[P, T]:
+def freeing_error_frames(work: Callable[P, T]) -> Callable[P, T]:
     """Decorate a function so that an error it raises has its frames cleared."""
     # The frame that uses a connection still runs when the connection is returned. A
     # cursor in a variable of that frame can be freed only here.
@@ -517,7 +517,7 @@ def freeing_frames(work: Callable[P, T]) -> Callable[P, T]:
         try:
             return work(*args, **kwargs)
         except BaseException as error:
-            free_frames(error)
+            free_error_frames(error)
             raise
 
     return run

@@ -56,7 +56,7 @@ def run_sync(operation: Operation[T]) -> T:
 async def run_async(operation: Operation[T]) -> T:
     """Run an operation on the running event loop."""
     try:
-        loop = running_loop()
+        loop = running_event_loop()
         future = operation.send(None)
         while True:
             try:
@@ -71,7 +71,7 @@ async def run_async(operation: Operation[T]) -> T:
         operation.close()
 
 
-async def resume(work: Coroutine[Any, Any, T], awaited: Any) -> T:
+async def resume_coroutine(work: Coroutine[Any, Any, T], awaited: Any) -> T:
     """Go on with a coroutine, which waits for what it has yielded."""
     try:
         while True:
@@ -85,7 +85,7 @@ async def resume(work: Coroutine[Any, Any, T], awaited: Any) -> T:
         return done.value  # type: ignore[no-any-return]
 
 
-async def within(seconds: float | None, work: Coroutine[Any, Any, T]) -> T:
+async def await_within(seconds: float | None, work: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine, or raise TimeoutError if it waits too long.
 
     Most never wait, and begin no timeout.
@@ -95,7 +95,7 @@ async def within(seconds: float | None, work: Coroutine[Any, Any, T]) -> T:
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]
     async with asyncio.timeout(seconds):
-        return await resume(work, awaited)
+        return await resume_coroutine(work, awaited)
 
 
 def on_thread(
@@ -128,7 +128,7 @@ def in_event_loop() -> bool:
     return True
 
 
-def running_loop() -> asyncio.AbstractEventLoop:
+def running_event_loop() -> asyncio.AbstractEventLoop:
     """Return the running event loop."""
     try:
         return asyncio.get_running_loop()

@@ -31,7 +31,7 @@ class KeyLocks(Generic[Key]):
         self._locks: dict[Key, _Counted] = {}
 
     @contextmanager
-    def held(self, key: Key) -> Iterator[None]:
+    def hold_lock(self, key: Key) -> Iterator[None]:
         """Hold a key's lock in the block; wait for the lock first."""
         counted = self._add_user(key)
         try:
@@ -113,12 +113,12 @@ class SingleFlight:
         self._coming: dict[FlightKey, Claim] = {}
         self._lock = threading.Lock()
 
-    def claim(
+    def claim_keys(
         self, keys: Sequence[FlightKey], mine: dict[int, Claim]
     ) -> dict[int, Future[bytes | None]]:
         """Claim the texts that no one embeds yet; return the futures of the others."""
         # Both are by index in `keys`. The caller must embed the texts that `mine`
-        # receives, then pass their keys to `sent` or `drop_claims`. On any interrupt,
+        # receives, then call `hand_claims_to_batch` or `drop_claims`. On any interrupt,
         # also before this call returns, it must pass `mine` to `abandon_claims`.
         others: dict[int, Future[bytes | None]] = {}
         with self._lock:
@@ -130,7 +130,7 @@ class SingleFlight:
                     others[at] = coming.await_claim()
         return others
 
-    def sent(
+    def hand_claims_to_batch(
         self, keys: Sequence[FlightKey], batch: Future[list[bytes | None]]
     ) -> None:
         """Give up the claims and resolve their futures when the batch is done."""
@@ -210,7 +210,7 @@ class SharedWork(Generic[Key]):
         self._mutex = threading.Lock()
         self._runs: dict[Key, _Run] = {}
 
-    def ask(self, key: Key, *, afresh: bool = False) -> Future[None]:
+    def ask_for_run(self, key: Key, *, afresh: bool = False) -> Future[None]:
         """Return the future of the key's run; start a run if none is in progress."""
         # With `afresh`, one more follows a run in progress, which may have read its
         # input too early. The future is still that of the current run.
@@ -228,11 +228,11 @@ class SharedWork(Generic[Key]):
             raise
         return new.promise
 
-    def is_running(self, key: Key) -> bool:
+    def is_key_running(self, key: Key) -> bool:
         """Return whether a key has a run in progress."""
         return key in self._runs
 
-    def keys(self) -> set[Key]:
+    def running_keys(self) -> set[Key]:
         """Return the keys that have a run in progress."""
         with self._mutex:
             return set(self._runs)

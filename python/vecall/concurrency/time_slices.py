@@ -102,10 +102,10 @@ def in_slices(items: Iterable[T], *, gives_way: bool = False) -> Iterator[T]:
     """Yield items; pause between two items when a slice of 1 ms is over."""
     if isinstance(items, Sized) and len(items) < 2:
         return iter(items)  # most writes have one item, and there is no "between"
-    return _pause_between(items, gives_way)
+    return _pause_between_slices(items, gives_way)
 
 
-def _pause_between(items: Iterable[T], gives_way: bool) -> Iterator[T]:
+def _pause_between_slices(items: Iterable[T], gives_way: bool) -> Iterator[T]:
     slices = Slices(gives_way=gives_way)
     for item in items:
         yield item

@@ -90,7 +90,7 @@ class _VectorCache:
             self.hits += hits
             self.misses += misses
 
-    def clear(self) -> None:
+    def clear_vectors(self) -> None:
         """Delete all vectors from the cache."""
         with self._lock:
             self._vectors.clear()
@@ -119,7 +119,7 @@ class CachedEmbedder(base.WrappedEmbedder):
     The users of a service share the cache. A cached text is answered faster, so a user
     can find out by timing that another user sent the same text. Do not use the cache if
     that matters. The vector of a deleted memory stays in the cache until it is evicted
-    or `clear` is called. The cache stores a hash of each text, not the text.
+    or `clear_vectors` is called. The cache stores a hash of each text, not the text.
 
     Args:
         embedder: The embedder to cache. `embed` is a coroutine function if the
@@ -165,7 +165,7 @@ class CachedEmbedder(base.WrappedEmbedder):
 
     def clear(self) -> None:
         """Delete all vectors from the cache."""
-        self._cache().clear()
+        self._cache().clear_vectors()
 
     def embed(self, texts: Sequence[str]) -> Any:
         """Return float32 (len(texts), dimensions), a new array.
@@ -174,7 +174,7 @@ class CachedEmbedder(base.WrappedEmbedder):
             EmbedderError: The embedder's result has another shape, or is not finite
                 numbers.
         """
-        return self._embed_now(b"", self._embedder.embed, texts)
+        return self._embed_uncached_now(b"", self._embedder.embed, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Any:
         """Return the vectors of queries, from `embed_queries` of the embedder.
@@ -186,17 +186,17 @@ class CachedEmbedder(base.WrappedEmbedder):
         """
         if self._queries is None:
             return self.embed(texts)
-        return self._embed_now(b"query", self._queries, texts)
+        return self._embed_uncached_now(b"query", self._queries, texts)
 
     async def _embed_async(self, texts: Sequence[str]) -> base.Vectors:
-        return await self._embed_later(b"", self._embedder.embed, texts)
+        return await self._embed_uncached_later(b"", self._embedder.embed, texts)
 
     async def _queries_async(self, texts: Sequence[str]) -> base.Vectors:
         if self._queries is None:
             return await self._embed_async(texts)
-        return await self._embed_later(b"query", self._queries, texts)
+        return await self._embed_uncached_later(b"query", self._queries, texts)
 
-    def _embed_now(
+    def _embed_uncached_now(
         self, kind: bytes, embed: Callable[..., Any], texts: Sequence[str]
     ) -> base.Vectors:
         cache, keys = self._cache(), self._cache_keys(kind, texts)
@@ -214,7 +214,7 @@ class CachedEmbedder(base.WrappedEmbedder):
                     found[key] = future.result()
         return self._join_cached_vectors(keys, found, embedded)
 
-    async def _embed_later(
+    async def _embed_uncached_later(
         self, kind: bytes, embed: Callable[..., Any], texts: Sequence[str]
     ) -> base.Vectors:
         cache, keys = self._cache(), self._cache_keys(kind, texts)

@@ -89,13 +89,13 @@ class _Hosted:
         except VecallError:
             raise
         except Exception as error:
-            failure = _error_description(error)
+            failure = _api_error_description(error)
         # Raised outside the handler, so that the original error is not its context: its
         # message may quote the text or the API key.
         raise EmbedderError(f"{self._service}: {failure}")
 
 
-def _error_description(error: Exception) -> str:
+def _api_error_description(error: Exception) -> str:
     """Describe an error by its type and HTTP status, without its message."""
     message = f"the request failed with {type(error).__name__}"
     for name in ("status_code", "code"):
@@ -417,7 +417,7 @@ def _is_retryable_error(error: BaseException) -> bool:
     if isinstance(error, APIError):
         return (
             error.code in _RETRIED
-            and (_requested_wait(error) or 0.0) <= _LONGEST_WAIT_S
+            and (_wait_asked_by_api(error) or 0.0) <= _LONGEST_WAIT_S
         )
     # The SDK uses one of these two HTTP clients, depending on its version.
     clients = (sys.modules.get("httpx"), sys.modules.get("httpx2"))
@@ -428,12 +428,12 @@ def _is_retryable_error(error: BaseException) -> bool:
 def _retry_wait_seconds(state: Any) -> float:
     from tenacity import wait_exponential_jitter
 
-    said = _requested_wait(state.outcome.exception())
+    said = _wait_asked_by_api(state.outcome.exception())
     backoff = wait_exponential_jitter(initial=0.5, max=8.0, jitter=0.5)
     return backoff(state) if said is None else said
 
 
-def _requested_wait(error: BaseException) -> float | None:
+def _wait_asked_by_api(error: BaseException) -> float | None:
     """Return the wait in seconds that the API asks for, or None."""
     response = getattr(error, "response", None)
     said = [getattr(response, "headers", {}).get("retry-after", "")]

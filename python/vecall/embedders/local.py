@@ -75,11 +75,11 @@ def _prepared_encoder(folder: Path) -> Encoder:
     path = _encoder_cache_file(key)
     if path is not None:
         with suppress(OSError, ValueError, VecallError):
-            return _map_encoder(path, key)
-    encoder, table = _read_encoder(folder)
+            return _map_encoder_file(path, key)
+    encoder, table = _read_encoder_folder(folder)
     if path is not None:
         with suppress(OSError, ValueError):
-            _keep_encoder(path, key, encoder.prepared(), table)
+            _write_encoder_file(path, key, encoder.prepared(), table)
     return encoder
 
 
@@ -108,7 +108,7 @@ def _encoder_cache_file(key: bytes) -> Path | None:
     return folder / f"encoder-{key[:8].hex()}.bin"
 
 
-def _map_encoder(path: Path, key: bytes) -> Encoder:
+def _map_encoder_file(path: Path, key: bytes) -> Encoder:
     """Map a kept encoder."""
     with os.fdopen(system.open_to_read(path, follow=False), "rb") as file:
         about = os.fstat(file.fileno())
@@ -123,7 +123,7 @@ def _map_encoder(path: Path, key: bytes) -> Encoder:
     return Encoder.from_prepared(prepared, table.view(np.ndarray))
 
 
-def _keep_encoder(
+def _write_encoder_file(
     path: Path, key: bytes, prepared: bytes, table: NDArray[np.uint8]
 ) -> None:
     """Write the file atomically, and remove files that nobody has made lately."""
@@ -152,7 +152,7 @@ def _encoder_table_offset(size: int) -> int:
     return -(-(_HEAD + size) // _PAGE) * _PAGE
 
 
-def _read_encoder(folder: Path) -> tuple[Encoder, NDArray[np.uint8]]:
+def _read_encoder_folder(folder: Path) -> tuple[Encoder, NDArray[np.uint8]]:
     name = _PIECES
     try:
         pieces = (folder / name).read_bytes()

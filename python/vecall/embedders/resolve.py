@@ -206,12 +206,12 @@ def are_letters_known(scripts: frozenset[str] | None, text: str) -> bool:
     for char in text[:_LOOKED_AT]:
         if char.isalpha():
             letters += 1
-            known += _script_of(char) in scripts
+            known += _script_of_letter(char) in scripts
     return 2 * known >= letters
 
 
 @lru_cache(4_096)
-def _script_of(letter: str) -> str:
+def _script_of_letter(letter: str) -> str:
     """Return the first word of a letter's Unicode name, in lower case: "latin"."""
     plain = unicodedata.normalize("NFKC", letter)[0]
     name = unicodedata.name(plain, "unknown")

@@ -40,7 +40,7 @@ class Question:
     before: float | None = None
 
     @property
-    def pieces(self) -> tuple[frozenset[str], ...]:
+    def evidence_pieces(self) -> tuple[frozenset[str], ...]:
         """The pieces of evidence. Any id of a piece is enough."""
         return self.groups or tuple(frozenset({id_}) for id_ in sorted(self.evidence))
 
@@ -134,7 +134,7 @@ def _beam_conversation(chat: dict[str, Any], app_name: str) -> Conversation:
     questions = []
     for question in chat["questions"]:
         groups = tuple(
-            frozenset(map(str, _checked_list(ids))) for ids in question["groups"]
+            frozenset(map(str, _checked_json_list(ids))) for ids in question["groups"]
         )
         evidence = frozenset[str]().union(*groups)
         category = str(question["category"])
@@ -144,7 +144,7 @@ def _beam_conversation(chat: dict[str, Any], app_name: str) -> Conversation:
         questions.append(Question(text, category, evidence, groups, before))
     questions += [
         Question(str(text), "unanswerable", frozenset())
-        for text in _checked_list(chat["unanswerable"])
+        for text in _checked_json_list(chat["unanswerable"])
     ]
     return Conversation(user, sessions, questions)
 
@@ -158,9 +158,9 @@ class _Lines:
     questions: list[Question] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
 
-    def add(self, line: dict[str, Any]) -> None:
+    def add_json_line(self, line: dict[str, Any]) -> None:
         if "question" in line:
-            evidence = frozenset(map(str, _checked_list(line["evidence"])))
+            evidence = frozenset(map(str, _checked_json_list(line["evidence"])))
             question = Question(str(line["question"]), str(line["category"]), evidence)
             self.questions.append(question)
             return
@@ -195,7 +195,7 @@ def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
             line += 1
             if text.strip():
                 record = json.loads(text)
-                users.setdefault(str(record["user_id"]), _Lines()).add(record)
+                users.setdefault(str(record["user_id"]), _Lines()).add_json_line(record)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InvalidArgumentError(
             f"file, line {max(line, 1)}: expected a turn with user_id, session_id, a "
@@ -230,14 +230,14 @@ def accept_both_halves(conversation: Conversation) -> Conversation:
     for question in conversation.questions:
         groups = tuple(
             piece | {halves[id_] for id_ in piece if id_ in halves}
-            for piece in question.pieces
+            for piece in question.evidence_pieces
         )
         evidence = frozenset[str]().union(*groups)
         questions.append(replace(question, evidence=evidence, groups=groups))
     return replace(conversation, questions=questions)
 
 
-def _checked_list(value: object) -> list[Any]:
+def _checked_json_list(value: object) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError
     return value

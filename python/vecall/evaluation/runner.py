@@ -24,10 +24,10 @@ from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError
 from vecall.evaluation import metrics
 from vecall.evaluation.datasets import Conversation, Question
-from vecall.index.embedding import embedded_text
+from vecall.index.embedding import text_to_embed
 from vecall.lexical.features import query_message
 from vecall.prompts.render import estimate_tokens
-from vecall.ranking.calibration import Calibration, Signals, Weights, fit
+from vecall.ranking.calibration import Calibration, Signals, Weights, fit_weights
 from vecall.ranking.options import CONTEXT, COSINE_ALONE, FACTORS, Ranking
 from vecall.search.searcher import SearchOptions
 from vecall.service.memory_service import MemoryService
@@ -76,7 +76,7 @@ class Mode(NamedTuple):
     ranking: Ranking
 
     @property
-    def is_default(self) -> bool:
+    def is_default_mode(self) -> bool:
         """Whether the mode uses the default ranking of a service."""
         return self.name not in _COMPARED
 
@@ -197,7 +197,7 @@ class SystemUnderTest:
         self.ingest_s = time.perf_counter() - begin
         progress.finish()
 
-    def run(
+    def run_questions(
         self,
         questions: Sequence[tuple[str, Question]],
         mode: Mode,
@@ -216,18 +216,18 @@ class SystemUnderTest:
     def _ask_question(
         self, user: str, question: Question, mode: Mode, fully: bool
     ) -> QuestionResult:
-        found = self._search(user, question, mode, explain=fully)
+        found = self._search_question(user, question, mode, explain=fully)
         seconds = 0.0
         if fully:  # warm: the first search loaded the user and cached the vector
             begin = time.perf_counter()
-            self._search(user, question, mode)
+            self._search_question(user, question, mode)
             seconds = time.perf_counter() - begin
         hits: tuple[Hit, ...] = ()
         if fully:
             hits = tuple(
                 Hit(
                     entry.confidence,
-                    Signals.of(entry),
+                    Signals.signals_of_memory(entry),
                     int(evidence_id(entry) in question.evidence),
                 )
                 for entry in found[:TOP_K]
@@ -236,7 +236,7 @@ class SystemUnderTest:
         tokens = sum(estimate_tokens(entry.text) for entry in found[:READ])
         return QuestionResult(user, question, ranked, hits, seconds, tokens)
 
-    def _search(
+    def _search_question(
         self, user: str, question: Question, mode: Mode, *, explain: bool = False
     ) -> list[MemoryEntry]:
         found = self.memory.sync.search_memory(
@@ -295,7 +295,7 @@ def own_questions(conversations: Iterable[Conversation]) -> list[tuple[str, Ques
     ]
 
 
-def strangers(conversations: Sequence[Conversation]) -> list[tuple[str, Question]]:
+def stranger_pairs(conversations: Sequence[Conversation]) -> list[tuple[str, Question]]:
     """Return pairs of a user and a question that another user's memory answers."""
     # Each user gets as many such questions as the user has own questions.
     rng = random.Random(0)
@@ -398,10 +398,10 @@ def query_map_examples(
         texts, ids = [], []
         for session in conversation.sessions:
             for event in session.events:
-                texts.append(embedded_text(event.author, str(event.content)))
+                texts.append(text_to_embed(event.author, str(event.content)))
                 ids.append(str(event.id))
         for memory in conversation.memories:
-            texts.append(embedded_text(memory.author, memory.text))
+            texts.append(text_to_embed(memory.author, memory.text))
             ids.append(str(memory.id))
         answerable = [
             question for question in conversation.questions if question.evidence
@@ -491,7 +491,7 @@ def evidence_figures(results: Iterable[QuestionResult]) -> list[Measured]:
     """Return the figures of the questions that have evidence."""
     found = []
     for result in results:
-        pieces, ranked = result.question.pieces, result.ranked
+        pieces, ranked = result.question.evidence_pieces, result.ranked
         if not pieces:
             continue
         curve = tuple(
@@ -651,7 +651,7 @@ def fit_calibration(
             return weights, {"held_out": None}
         for result, more in pairs:
             if result.user == user:
-                law = without.law(more)
+                law = without.engine_law(more)
                 confidences += [law.probability(hit.signals) for hit in result.hits]
                 relevant += [hit.relevant for hit in result.hits]
     return weights, {"held_out": _calibration_figures(confidences, relevant)}
@@ -661,7 +661,7 @@ def _fit_weights(
     pairs: Sequence[tuple[QuestionResult, float]], vectors: bool
 ) -> Weights:
     hits = [(hit, more) for result, more in pairs for hit in result.hits]
-    return fit(
+    return fit_weights(
         [hit.signals for hit, _ in hits],
         [hit.relevant for hit, _ in hits],
         vectors=vectors,

@@ -118,11 +118,11 @@ def parsed_filter(where: object, rules: Rules) -> Conditions:
     False}`. A list contains its elements, a text the texts in it; nothing else contains
     anything.
     """
-    return _checked_conditions(where, rules, _DEPTH)
+    return _checked_filter_conditions(where, rules, _DEPTH)
 
 
-def _checked_conditions(where: object, rules: Rules, depth: int) -> Conditions:
-    _check_depth(rules, depth)
+def _checked_filter_conditions(where: object, rules: Rules, depth: int) -> Conditions:
+    _check_filter_depth(rules, depth)
     if not isinstance(where, Mapping):
         msg = f"{rules.name}: expected a mapping from fields to conditions"
         raise InvalidTypeError(msg)
@@ -137,13 +137,13 @@ def _checked_conditions(where: object, rules: Rules, depth: int) -> Conditions:
     tests: list[Test] = []
     for field, condition in zip(map(exact, where), where.values(), strict=True):
         if field == "$not":
-            inner = _checked_conditions(condition, rules, depth - 1)
+            inner = _checked_filter_conditions(condition, rules, depth - 1)
             conditions[field] = inner
             conditions.asks_own |= inner.asks_own
             tests.append(_negated_test(inner.test))
         elif field in AROUND:
             parts = [
-                _checked_conditions(each, rules, depth - 1)
+                _checked_filter_conditions(each, rules, depth - 1)
                 for each in _checked_operand_list(condition, rules)
             ]
             conditions[field] = parts
@@ -156,7 +156,7 @@ def _checked_conditions(where: object, rules: Rules, depth: int) -> Conditions:
             own = rules.own.get(field)
             given = condition
             if own is not None:
-                given = _converted_condition(condition, own, rules)
+                given = _converted_filter_condition(condition, own, rules)
                 conditions.asks_own = True
             conditions[field], test = _field_condition_and_test(given, rules, depth)
             tests.append(_field_value_test(field, test))
@@ -168,11 +168,11 @@ def _field_condition_and_test(
     condition: object, rules: Rules, depth: int
 ) -> tuple[Any, Test]:
     """Return a copy of a condition on one field, and its test."""
-    _check_depth(rules, depth)
+    _check_filter_depth(rules, depth)
     if not isinstance(condition, Mapping):
         return _equals_operator(condition, rules, depth)
     condition = {exact(key): each for key, each in condition.items()}
-    operators = [key for key in condition if _is_operator(key)]
+    operators = [key for key in condition if _is_filter_operator(key)]
     if not operators and not rules.scalars_only:
         if not condition:
             return {}, lambda stored: stored == {}
@@ -201,7 +201,7 @@ def _field_condition_and_test(
     return copies, _test_of_all_conditions(tests)
 
 
-def _converted_condition(
+def _converted_filter_condition(
     condition: object, convert: Callable[[object], object], rules: Rules
 ) -> object:
     """Return a condition on a field of `Rules.own` with its operands converted."""
@@ -210,7 +210,7 @@ def _converted_condition(
     changed: dict[object, object] = {}
     for operator, operand in condition.items():
         if operator == "$not":
-            changed[operator] = _converted_condition(operand, convert, rules)
+            changed[operator] = _converted_filter_condition(operand, convert, rules)
         elif operator in ("$in", "$nin"):
             changed[operator] = [
                 convert(each) for each in _checked_operand_list(operand, rules)
@@ -225,11 +225,11 @@ def _converted_condition(
     return changed
 
 
-def _is_operator(key: object) -> bool:
+def _is_filter_operator(key: object) -> bool:
     return isinstance(key, str) and _IS_OPERATOR.match(key) is not None
 
 
-def _check_depth(rules: Rules, depth: int) -> None:
+def _check_filter_depth(rules: Rules, depth: int) -> None:
     if depth <= 0:
         raise LimitExceededError(f"{rules.name}: at most {_DEPTH} levels")
 
@@ -264,7 +264,7 @@ def _field_value_test(field: str, test: Test) -> Test:
     return at
 
 
-def _is_equal(stored: Any, wanted: Any) -> bool:
+def _is_equal_json(stored: Any, wanted: Any) -> bool:
     """Whether JSON values are equal; true and 1 are not."""
     if isinstance(stored, bool) or isinstance(wanted, bool):
         return stored is wanted
@@ -272,20 +272,20 @@ def _is_equal(stored: Any, wanted: Any) -> bool:
         return (
             isinstance(stored, list)
             and len(stored) == len(wanted)
-            and all(map(_is_equal, stored, wanted))
+            and all(map(_is_equal_json, stored, wanted))
         )
     if isinstance(wanted, dict):
         return (
             isinstance(stored, Mapping)
             and stored.keys() == wanted.keys()
-            and all(_is_equal(stored[key], each) for key, each in wanted.items())
+            and all(_is_equal_json(stored[key], each) for key, each in wanted.items())
         )
     return bool(stored == wanted)
 
 
 def _equals_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    wanted = _checked_operand(given, rules, depth)
-    return wanted, lambda stored: _is_equal(stored, wanted)
+    wanted = _checked_filter_operand(given, rules, depth)
+    return wanted, lambda stored: _is_equal_json(stored, wanted)
 
 
 def _negated_operator(made: Operator) -> Operator:
@@ -304,7 +304,7 @@ def _order_operator(holds: Callable[[Any, Any], bool]) -> Operator:
         if isinstance(given, bool) or not isinstance(given, int | float | str):
             msg = f"{rules.name}: an order comparison expects a number or a string"
             raise InvalidTypeError(msg)
-        wanted = _checked_operand(given, rules, depth)
+        wanted = _checked_filter_operand(given, rules, depth)
         kinds: Any = str if isinstance(wanted, str) else int | float
 
         def test(stored: Any) -> bool:
@@ -319,7 +319,7 @@ def _order_operator(holds: Callable[[Any, Any], bool]) -> Operator:
 
 def _among_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
     values = [
-        _checked_operand(each, rules, depth)
+        _checked_filter_operand(each, rules, depth)
         for each in _checked_operand_list(given, rules)
     ]
     truths = [each for each in values if isinstance(each, bool)]
@@ -331,7 +331,7 @@ def _among_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]
         if isinstance(stored, bool):
             return stored in truths
         if isinstance(stored, list | Mapping):
-            return any(_is_equal(stored, each) for each in nested)
+            return any(_is_equal_json(stored, each) for each in nested)
         return stored in known
 
     return values, test
@@ -343,9 +343,9 @@ def _containment_operator(
     def operator(given: Any, rules: Rules, depth: int) -> tuple[Any, Test]:
         listed = _checked_operand_list(given, rules) if several else [given]
         if rules.scalars_only:
-            values = _checked_scalars(listed, rules, depth)
+            values = _checked_filter_scalars(listed, rules, depth)
         else:
-            values = [_checked_operand(each, rules, depth) for each in listed]
+            values = [_checked_filter_operand(each, rules, depth) for each in listed]
         copy = values if several else values[0]
         return copy, _containment_test(values, among, rules)
 
@@ -378,7 +378,7 @@ def _is_list_element(wanted: Any, stored: list[Any]) -> bool:
     with suppress(ValueError):
         while True:  # a list finds fast what may be equal, such as true for 1
             at = stored.index(wanted, at + 1)
-            if _is_equal(stored[at], wanted):
+            if _is_equal_json(stored[at], wanted):
                 return True
     return False
 
@@ -399,9 +399,9 @@ def _exists_operator(given: object, rules: Rules, _depth: int) -> tuple[Any, Tes
     return given, lambda stored: (stored is not _MISSING) is given
 
 
-def _checked_operand(given: object, rules: Rules, depth: int) -> Any:
+def _checked_filter_operand(given: object, rules: Rules, depth: int) -> Any:
     """Return a copy of an operand."""
-    _check_depth(rules, depth)
+    _check_filter_depth(rules, depth)
     given = exact(given)
     is_endless = isinstance(given, float) and not math.isfinite(given)
     if is_endless and rules.finite_only:
@@ -410,20 +410,20 @@ def _checked_operand(given: object, rules: Rules, depth: int) -> Any:
         return given
     if isinstance(given, list | tuple):
         if rules.scalars_only:
-            return _checked_scalars(given, rules, depth)
-        return [_checked_operand(each, rules, depth - 1) for each in given]
+            return _checked_filter_scalars(given, rules, depth)
+        return [_checked_filter_operand(each, rules, depth - 1) for each in given]
     if rules.scalars_only:
         msg = f"{rules.name}: expected JSON scalars or lists of them as operands"
         raise InvalidTypeError(msg)
     if isinstance(given, Mapping) and all(isinstance(key, str) for key in given):
         return {
-            exact(k): _checked_operand(each, rules, depth - 1)
+            exact(k): _checked_filter_operand(each, rules, depth - 1)
             for k, each in given.items()
         }
     raise InvalidTypeError(f"{rules.name}: expected JSON values as operands")
 
 
-def _checked_scalars(
+def _checked_filter_scalars(
     given: list[Any] | tuple[Any, ...], rules: Rules, depth: int
 ) -> list[Any]:
     """Return a copy of a list of scalars."""
@@ -433,7 +433,7 @@ def _checked_scalars(
     if len(given) > rules.most_values:
         msg = f"{rules.name}: at most {rules.most_values} values in a list"
         raise LimitExceededError(msg)
-    return [_checked_operand(each, rules, depth - 1) for each in given]
+    return [_checked_filter_operand(each, rules, depth - 1) for each in given]
 
 
 def _checked_operand_list(given: object, rules: Rules) -> list[Any]:
@@ -510,12 +510,12 @@ TIMES = MappingProxyType({name: _time_converter(name) for name in (_TIME, _UPDAT
 _RULES = Rules(_NAME, MOST_KEYS, 1, MOST_VALUES, scalars_only=True, own=TIMES)
 
 
-def _parsed_conditions(wanted: Mapping[str, Any]) -> Conditions:
+def _parsed_filter_conditions(wanted: Mapping[str, Any]) -> Conditions:
     return wanted if isinstance(wanted, Conditions) else parsed_filter(wanted, _RULES)
 
 
 def asks_times(wanted: Mapping[str, Any] | None) -> bool:
-    """Whether conditions that `check_conditions` returned ask for times."""
+    """Whether conditions that `check_metadata_conditions` returned ask for times."""
     return isinstance(wanted, Conditions) and wanted.asks_own
 
 
@@ -526,17 +526,17 @@ def with_times(
     return {**metadata, _TIME: round(time, 6), _UPDATED: round(updated_at, 6)}
 
 
-def scan_of(wanted: Mapping[str, Any], most: int | None = None) -> Test:
+def metadata_test(wanted: Mapping[str, Any], most: int | None = None) -> Test:
     """Return a test of the metadata of one scan; see `Conditions.test_for_scan`."""
-    return _parsed_conditions(wanted).test_for_scan(most)
+    return _parsed_filter_conditions(wanted).test_for_scan(most)
 
 
-def needed(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
+def needed_tests(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
     """Yield key, operator, operand of comparisons that a missing key does not meet."""
     for name, condition in wanted.items():
         if name == "$and":
             for part in condition:
-                yield from needed(part)
+                yield from needed_tests(part)
         elif name in AROUND or name in TIMES:
             continue
         elif not isinstance(condition, Mapping):
@@ -549,7 +549,7 @@ def needed(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
                     yield name, operator, operand
 
 
-def check_conditions(conditions: object, max_bytes: int) -> Conditions:
+def check_metadata_conditions(conditions: object, max_bytes: int) -> Conditions:
     """Return a checked copy of conditions on custom_metadata."""
     # `max_bytes` limits their JSON. `$timestamp` and `$updated_at` are times of the
     # memory.
@@ -590,7 +590,7 @@ class Labelled(Protocol):
         """The trust tier."""
 
 
-def passes_labels(row: Labelled, conditions: Filter) -> bool:
+def passes_label_filter(row: Labelled, conditions: Filter) -> bool:
     """Whether author, kind, source and trust pass a filter."""
     return (
         (conditions.author is None or row.author in as_names(conditions.author))
@@ -621,7 +621,7 @@ def filter_leaves_out(id_: str, session: str | None, conditions: Filter) -> bool
 
 def passes(row: Labelled, metadata: Mapping[str, object], conditions: Filter) -> bool:
     """Whether labels and metadata pass a filter."""
-    return passes_labels(row, conditions) and (
+    return passes_label_filter(row, conditions) and (
         conditions.metadata is None
-        or _parsed_conditions(conditions.metadata).test(metadata)
+        or _parsed_filter_conditions(conditions.metadata).test(metadata)
     )

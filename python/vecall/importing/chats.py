@@ -74,11 +74,11 @@ def _memory(
 
 def _read_json_objects(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the JSON objects of a file with their places."""
-    for place, value, _, _ in source.json:
+    for place, value, _, _ in source.json_values:
         yield place, mapping_of(value, place)
 
 
-def _number_objects(
+def _numbered_json_objects(
     values: Iterable[object], place: str, what: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the objects of a list with their places."""
@@ -95,7 +95,7 @@ def chained_id(previous: str, role: object, content: object) -> str:
 
 def read_own_lines(source: Source) -> Iterator[Record]:
     """Read vecall's own lines, or an array of the same objects."""
-    for place, value, _, size in source.json:
+    for place, value, _, size in source.json_values:
         yield Record(place, mapping_of(value, place), size)
 
 
@@ -105,11 +105,11 @@ _MESSAGE = "role content name timestamp created_at created metadata id".split()
 def read_openai_chats(source: Source) -> Iterator[Record]:
     """Read chat messages; what is not in an array or object of its own is one chat."""
     heads: dict[int, str] = {}
-    for place, value, array, _ in source.json:
+    for place, value, array, _ in source.json_values:
         if isinstance(value, list):
             yield from _openai_turns(source, value, place)
         elif isinstance(value, dict) and isinstance(value.get("messages"), list):
-            source.tally.rest(value, ("messages",))
+            source.tally.count_other(value, ("messages",))
             yield from _openai_turns(source, value["messages"], place)
         else:
             name = source.session if array < 2 else f"{source.session}-{array}"
@@ -121,7 +121,7 @@ def read_openai_chats(source: Source) -> Iterator[Record]:
 
 def _openai_turns(source: Source, messages: list[Any], place: str) -> Iterator[Record]:
     session = head = make_memory_id(json.dumps(messages, sort_keys=True))
-    for where, message in _number_objects(messages, place, "message"):
+    for where, message in _numbered_json_objects(messages, place, "message"):
         record = _openai_turn(source, message, where, session, head)
         head = record.item["event_id"]
         yield record
@@ -133,7 +133,7 @@ def _openai_turn(
     role, content = message.get("role"), message.get("content")
     if not isinstance(role, str):
         expected(place, 'a chat message with a "role"')
-    source.tally.rest(message, _MESSAGE)
+    source.tally.count_other(message, _MESSAGE)
     times = (message.get(name) for name in ("timestamp", "created_at", "created"))
     return make_turn_record(
         place,
@@ -162,7 +162,7 @@ def of_chatgpt(source: Source) -> Iterator[Record]:
         session = conversation.get("conversation_id") or conversation.get("id")
         if not isinstance(session, str):
             expected(place, "a conversation with an id")
-        source.tally.rest(conversation, _CHATGPT)
+        source.tally.count_other(conversation, _CHATGPT)
         path = _shown_chatgpt_branch(nodes, conversation.get("current_node"), place)
         spoken = sum(map(_is_said_node, nodes.values())) - sum(map(_is_said_node, path))
         if spoken:
@@ -222,8 +222,8 @@ def _read_chatgpt_message(
     for part in parts:
         if isinstance(part, dict) and not part.get("text"):
             source.tally.fields[str(part.get("content_type"))] += 1
-    source.tally.rest(message, _CHATGPT_MESSAGE)
-    source.tally.rest(metadata, ("model_slug",), "metadata.")
+    source.tally.count_other(message, _CHATGPT_MESSAGE)
+    source.tally.count_other(metadata, ("model_slug",), "metadata.")
     event = message.get("id")
     if not isinstance(event, str):
         expected(place, "a message with an id")
@@ -250,12 +250,12 @@ def read_claude(source: Source) -> Iterator[Record]:
         session, messages = conversation.get("uuid"), conversation.get("chat_messages")
         if not isinstance(session, str) or not isinstance(messages, list):
             expected(place, 'a conversation with "uuid" and "chat_messages"')
-        source.tally.rest(conversation, _CLAUDE)
-        for where, message in _number_objects(messages, place, "message"):
+        source.tally.count_other(conversation, _CLAUDE)
+        for where, message in _numbered_json_objects(messages, place, "message"):
             event, sender = message.get("uuid"), message.get("sender")
             if not isinstance(event, str) or not isinstance(sender, str):
                 expected(where, 'a message with "uuid" and "sender"')
-            source.tally.rest(message, _CLAUDE_MESSAGE)
+            source.tally.count_other(message, _CLAUDE_MESSAGE)
             content = message.get("content") or message.get("text")
             if isinstance(content, list):
                 for part in content:
@@ -349,7 +349,7 @@ def _read_langchain_message(
     if not isinstance(message.get("type"), str):
         expected(place, 'a message of LangChain with a "type"')
     content = message.get("content")
-    source.tally.rest(message, ("type", "content", "name", "id", "example"))
+    source.tally.count_other(message, ("type", "content", "name", "id", "example"))
     return make_turn_record(
         place,
         session=session,
@@ -374,14 +374,14 @@ def read_mem0(source: Source) -> Iterator[Record]:
         listed = [n for n in ("results", "memories") if isinstance(page.get(n), list)]
         entries: Iterable[tuple[str, dict[str, Any]]] = [(at, page)]
         for name in listed[:1]:
-            source.tally.rest(page, (name, "count", "next", "previous"))
-            entries = _number_objects(page[name], at, "record")
+            source.tally.count_other(page, (name, "count", "next", "previous"))
+            entries = _numbered_json_objects(page[name], at, "record")
         for place, entry in entries:
             text = "" if entry.get("memory", "-") is None else entry.get("memory")
             if not isinstance(text, str) or not isinstance(entry.get("id"), str):
                 expected(place, 'a memory with "id" and "memory"')
             if text.strip():
-                source.tally.rest(entry, _MEM0)
+                source.tally.count_other(entry, _MEM0)
             own, more = entry.get("metadata"), ("agent_id", "updated_at", "categories")
             metadata = own if isinstance(own, dict) else {}
             metadata |= drop_missing_fields(**{name: entry.get(name) for name in more})
@@ -413,7 +413,7 @@ def read_chroma(source: Source) -> Iterator[Record]:
         metadatas = columns.get("metadatas") or none
         if not len(ids) == len(documents) == len(metadatas):
             expected(place, "as many documents and metadatas as ids")
-        source.tally.rest(columns, ("ids", "documents", "metadatas", "included"))
+        source.tally.count_other(columns, ("ids", "documents", "metadatas", "included"))
         for number, row in enumerate(zip(ids, documents, metadatas, strict=True), 1):
             yield from _read_chroma_entry(source, f"{place}, record {number}", *row)
 
@@ -461,7 +461,7 @@ def read_chat_database(source: Source, wanted: str) -> Iterator[Record]:
     with ForeignFile(source.require_source_path()) as file:
         for name, (table, columns, reader) in _TABLES.items():
             if name.partition(" ")[0] == wanted and file.has_table(table, columns):
-                source.total = max(file.count(table), 1)
+                source.total = max(file.count_rows(table), 1)
                 yield from reader(source, file, table)
                 return
         expected(source.name, f"the tables of a {wanted} database")
@@ -480,7 +480,7 @@ def _adk_sessions(source: Source, file: ForeignFile, table: str) -> Iterator[Rec
     """Read the sessions of google-adk, each as a whole: an event may rewind others."""
     for name, label in (("app_states", "app state"), ("user_states", "user state")):
         if name in file.columns:
-            source.tally.fields[label] += file.count(name)
+            source.tally.fields[label] += file.count_rows(name)
     for session in file.rows("sessions"):
         source.tally.fields["state"] += session.get("state") not in (None, "", "{}")
     owner = itemgetter("app_name", "user_id", "session_id")
@@ -500,7 +500,7 @@ def _adk_sessions(source: Source, file: ForeignFile, table: str) -> Iterator[Rec
 def _read_adk_event(source: Source, row: dict[str, Any], place: str) -> dict[str, Any]:
     if "event_data" in row:
         event = require_json_object(row["event_data"], place)
-        source.tally.rest(event, _ADK_KNOWN)
+        source.tally.count_other(event, _ADK_KNOWN)
         stamp = event.get("timestamp", row["timestamp"])
         return {**event, "id": row["id"], "timestamp": imported_time(stamp, place)}
     # The older schema: a column for each field. Its actions are a pickle, which runs
@@ -518,7 +518,7 @@ def _read_adk_event(source: Source, row: dict[str, Any], place: str) -> dict[str
     for name in ("content", "custom_metadata", "input_transcription", *_OLDER):
         if row.get(name):
             event[name] = require_json_object(row[name], place)
-    source.tally.rest(row, (*event, *_ADK_COLUMNS))
+    source.tally.count_other(row, (*event, *_ADK_COLUMNS))
     return event
 
 
@@ -549,7 +549,7 @@ def _adk_memory_rows(source: Source, file: ForeignFile, table: str) -> Iterator[
 def _openai_messages(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     for place, row in _read_table_rows(source, file, table, "session_id", "id"):
         message = require_json_object(row["message_data"], place)
-        source.tally.rest(message, ("role", "content", "type", "id", "status"))
+        source.tally.count_other(message, ("role", "content", "type", "id", "status"))
         yield make_turn_record(
             place,
             session=row["session_id"],
@@ -571,7 +571,7 @@ def _langchain_rows(source: Source, file: ForeignFile, table: str) -> Iterator[R
 
 def _langgraph_items(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     """Read the items of LangGraph's store: namespace, key, value, times and TTL."""
-    vectors = file.count("store_vectors") if "store_vectors" in file.columns else 0
+    vectors = file.count_rows("store_vectors") if "store_vectors" in file.columns else 0
     if vectors:
         source.tally.fields["embedding"] += vectors
     for place, row in _read_table_rows(source, file, table):
@@ -596,7 +596,7 @@ def _mem0_history(source: Source, file: ForeignFile, table: str) -> Iterator[Rec
     """Read what each memory of mem0 said last; a deleted one is left out."""
     rows = _read_table_rows(source, file, table, "memory_id")
     if "messages" in file.columns:
-        source.tally.fields["messages"] += file.count("messages")
+        source.tally.fields["messages"] += file.count_rows("messages")
     for id_, group in groupby(rows, lambda each: each[1]["memory_id"]):
         place = ""
         row: dict[str, Any] = {}

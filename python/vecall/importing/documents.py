@@ -45,7 +45,7 @@ _ROW = 200
 def _read_text_lines(source: Source, most: int = _BLOCK) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text with their numbers; a very long one in pieces."""
     number = 1
-    text = source.text()
+    text = source.decoded_text()
     try:
         while line := text.readline(most):
             yield number, line
@@ -137,7 +137,7 @@ def _table_record(
         elif field == "custom_metadata":
             metadata |= require_json_object(cell, place)
         elif field == "importance":
-            item[field] = _parse_importance(cell, place)
+            item[field] = _parse_importance_cell(cell, place)
         else:
             item[field] = cell
     if metadata:
@@ -150,7 +150,7 @@ def _table_record(
     return Record(place, item, size)
 
 
-def _parse_importance(cell: str, place: str) -> float:
+def _parse_importance_cell(cell: str, place: str) -> float:
     try:
         return float(cell)
     except ValueError:

@@ -109,7 +109,7 @@ def detect_import_format(source: Source) -> str:
         expected(source.name, f"a format that is recognised; use --from {names}")
     if _is_transcript_head(head):
         return "transcript"
-    first = source.json.peek()
+    first = source.json_values.peek_json_value()
     if first is None:
         expected("line 1", "a JSON object; the array is empty")
     return _format_of_value(first.value)
@@ -291,7 +291,7 @@ class OwnerBatches:
         self._records = 0
         self._bytes = 0
 
-    def add(self, record: Record) -> Iterator[list[Record]]:
+    def add_record(self, record: Record) -> Iterator[list[Record]]:
         """Add a record; yield the groups of records to write now, in this order."""
         item = record.item
         owner = (get_field(item, "app_name"), get_field(item, "user_id"))
@@ -312,9 +312,9 @@ class OwnerBatches:
         if len(group) == RECORDS_AT_ONCE:
             yield from self._take([key])
         elif self._records >= _RECORDS_HELD or self._bytes >= _BYTES_HELD:
-            yield from self.rest()
+            yield from self.rest_of_groups()
 
-    def rest(self) -> Iterator[list[Record]]:
+    def rest_of_groups(self) -> Iterator[list[Record]]:
         """Yield the remaining groups of records."""
         yield from self._take(list(self._groups))
 
@@ -450,7 +450,7 @@ class ImportJob:
             self.report.seconds = time.perf_counter() - begin
         return self.report
 
-    def _open(self) -> None:
+    def _open_target(self) -> None:
         if self._memory is None and self._opening is not None:
             self._memory = self._opening()
             self._before = _memory_count(self._memory)
@@ -466,7 +466,7 @@ class ImportJob:
             self._write_source_records(source, read_import_records(source, name))
 
     def _import_export(self, stream: Any) -> None:
-        self._open()
+        self._open_target()
         if self._memory is None:
             found = self.report.kinds.setdefault("memory", Found())
             found.count += sum(line.startswith(b'{"mem":') for line in stream)
@@ -490,13 +490,13 @@ class ImportJob:
         with going_on():
             for record in found:
                 self.report.records += 1
-                for batch in batches.add(self._record_with_owner(record)):
+                for batch in batches.add_record(self._record_with_owner(record)):
                     self._add_to_window(source, batch)
-        for batch in batches.rest():
+        for batch in batches.rest_of_groups():
             with going_on():
                 self._add_to_window(source, batch)
         with going_on():
-            self._write_window(source)
+            self._write_import_window(source)
         if errors:
             raise errors[0]
 
@@ -515,15 +515,15 @@ class ImportJob:
         key = _import_session(batch[0].item)
         alone = any(get_field(record.item, "supersedes") for record in batch)
         if alone or any(_import_session(each[0].item) == key for each in self._window):
-            self._write_window(source)
+            self._write_import_window(source)
         self._window.append(batch)
         if alone or len(self._window) == _WRITES_AT_ONCE:
-            self._write_window(source)
+            self._write_import_window(source)
 
-    def _write_window(self, source: Source) -> None:
+    def _write_import_window(self, source: Source) -> None:
         batches, self._window = self._window, []
         if batches:
-            self._open()
+            self._open_target()
         if len(batches) < 2:
             errors = [self._write_or_report(batch) for batch in batches]
         else:
@@ -539,7 +539,7 @@ class ImportJob:
     def _write_or_report(self, batch: list[Record]) -> VecallError | None:
         """Write a batch, or the records before a bad one; return the error of that."""
         try:
-            ids = self._write_batch(batch)
+            ids = self._write_import_batch(batch)
         except VecallError as error:
             refused = isinstance(error, WriteRejectedError)
             if len(batch) > 1 and (refused or isinstance(error, InvalidArgumentError)):
@@ -564,11 +564,11 @@ class ImportJob:
                     self.report.examples.append(f"{at}: {one.detail}")
         return None
 
-    def _write_batch(self, batch: list[Record]) -> AddedIds:
+    def _write_import_batch(self, batch: list[Record]) -> AddedIds:
         first = batch[0].item
         app, user = get_field(first, "app_name"), get_field(first, "user_id")
         if self._memory is None:
-            return self._count_batch(batch, app, user)
+            return self._count_import_batch(batch, app, user)
         memory = self._memory.sync
         if "item" in first:
             memory.admin.import_jsonl(_ItemLines(app, user, batch))
@@ -594,7 +594,7 @@ class ImportJob:
             verbatim=self._is_verbatim,
         )
 
-    def _count_batch(self, batch: list[Record], app: str, user: str) -> AddedIds:
+    def _count_import_batch(self, batch: list[Record], app: str, user: str) -> AddedIds:
         """Read a batch as the intake does, without storing it; count what it has."""
         first, limits = batch[0].item, Limits()
         if "item" in first:

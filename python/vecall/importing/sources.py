@@ -44,7 +44,7 @@ class Tally:
     left_out: Counter[str] = field(default_factory=Counter)  # records by reason
     fields: Counter[str] = field(default_factory=Counter)  # values by field
 
-    def rest(
+    def count_other(
         self, source: Mapping[str, Any], known: Collection[str], where: str = ""
     ) -> None:
         """Count the fields of a record that its reader does not know."""
@@ -119,7 +119,7 @@ class Source:
         return Path(self.document).suffix.lower()
 
     @cached
-    def json(self) -> JsonReader:
+    def json_values(self) -> JsonReader:
         """The JSON values in it."""
         return JsonReader(self.stream)
 
@@ -130,9 +130,9 @@ class Source:
             raise ConfigError(msg)
         return self.path
 
-    def text(self) -> io.TextIOWrapper:
+    def decoded_text(self) -> io.TextIOWrapper:
         """Return its text, decoded as UTF-8, or as UTF-16 after a byte order mark."""
-        return io.TextIOWrapper(self.stream, _text_encoding(self.head), newline="")
+        return io.TextIOWrapper(self.stream, _encoding_of_head(self.head), newline="")
 
 
 def open_import(path: Path, name: str, **more: Any) -> Source:
@@ -146,7 +146,7 @@ def open_import(path: Path, name: str, **more: Any) -> Source:
     return Source(name, stream, path=path, total=total, **more)
 
 
-def _text_encoding(head: bytes) -> str:
+def _encoding_of_head(head: bytes) -> str:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     return "utf-8-sig"
@@ -211,7 +211,7 @@ class JsonReader:
         self._line_at = 0  # up to where lines were counted
         self._ended = False
         self._peeked: deque[JsonValue] = deque()
-        self._values = self._read_values()
+        self._values = self._read_json_values()
 
     def __iter__(self) -> Iterator[JsonValue]:
         """Yield the values; an error has the place."""
@@ -219,18 +219,18 @@ class JsonReader:
             yield self._peeked.popleft()
         yield from self._values
 
-    def peek(self) -> JsonValue | None:
+    def peek_json_value(self) -> JsonValue | None:
         """Return the next value without taking it; None at the end."""
         if not self._peeked:
             self._peeked.extend(value for value in [next(self._values, None)] if value)
         return self._peeked[0] if self._peeked else None
 
-    def _read_values(self) -> Iterator[JsonValue]:
+    def _read_json_values(self) -> Iterator[JsonValue]:
         array = 0
         while (first := self._next_character()) is not None:
             if first != "[":
                 place = f"line {self._line_number()}"
-                yield self._read_value(place, 0)
+                yield self._read_json_value(place, 0)
                 continue
             array += 1
             self._at += 1
@@ -244,12 +244,12 @@ class JsonReader:
                         self._refuse(place, "expected a comma before it")
                     self._at += 1
                     self._next_character()
-                yield self._read_value(place, array)
+                yield self._read_json_value(place, array)
             if first is None:
                 self._refuse(f"after {before}record {number}", "the array has no end")
             self._at += 1
 
-    def _read_value(self, place: str, array: int) -> JsonValue:
+    def _read_json_value(self, place: str, array: int) -> JsonValue:
         while True:
             why = "it has no end"
             try:
@@ -262,11 +262,11 @@ class JsonReader:
             except ValueError as error:
                 is_cut = self._is_value_cut_off(error)
                 why = str(getattr(error, "msg", "a number of too many digits"))
-            self._require_size(place, len(self._text) - self._at if is_cut else 0)
+            self._require_value_size(place, len(self._text) - self._at if is_cut else 0)
             if not is_cut or not self._read_more_json():
                 self._refuse(place, why)
         size, self._at = end - self._at, end
-        self._require_size(place, size)
+        self._require_value_size(place, size)
         return JsonValue(place, value, array, size)
 
     def _is_value_cut_off(self, error: ValueError) -> bool:
@@ -276,7 +276,7 @@ class JsonReader:
         is_open = error.msg.startswith("Unterminated string")
         return is_open or error.pos >= len(self._text) - _NEAR_END
 
-    def _require_size(self, place: str, size: int) -> None:
+    def _require_value_size(self, place: str, size: int) -> None:
         if size > MOST_CHARACTERS:
             msg = f"{place}: at most {MOST_CHARACTERS:,} characters in one value"
             raise LimitExceededError(msg)
@@ -307,7 +307,7 @@ class JsonReader:
             return False
         data = self._stream.read(max(_CHUNK, len(self._text) - self._at))
         if self._decoder is None:
-            self._decoder = codecs.getincrementaldecoder(_text_encoding(data[:4]))()
+            self._decoder = codecs.getincrementaldecoder(_encoding_of_head(data[:4]))()
         self._ended = not data
         self._line_number()
         try:

@@ -74,19 +74,19 @@ class EmbeddingQueue:
         """Whether most of a query's letters belong to scripts that the model knows."""
         return are_letters_known(self._scripts, query)
 
-    def known_query(self, app: str, user: str, query: str) -> Vectors | None:
+    def cached_query_vector(self, app: str, user: str, query: str) -> Vectors | None:
         """Return the cached vector of a user's query, or None."""
         # Vectors are not shared between users, so the latency of a search reveals
         # nothing about other users' queries.
-        return self._queries.get(app, user, query)
+        return self._queries.get_of_user(app, user, query)
 
     async def embed_query(self, app: str, user: str, query: str) -> Vectors:
         """Return the vector of a query, float32 (dimensions,)."""
-        self._refuse_nested()
+        self.refuse_nested_call()
         work = self._submit(self._queries_async, self._embed_queries, [query], None)
         vectors: Vectors = await Join(work)
         vector: Vectors = vectors[0]
-        self._queries.put(app, user, query, vector)
+        self._queries.put_for_user(app, user, query, vector)
         return vector
 
     async def embed_texts(
@@ -96,7 +96,7 @@ class EmbeddingQueue:
         # None stands for a zero vector, which has no direction. Equal texts of one user
         # are embedded once, while they are in the cache. If the embedder fails, nothing
         # is cached.
-        self._refuse_nested()
+        self.refuse_nested_call()
         found: dict[str, bytes | None] = {}
         todo = list(dict.fromkeys(texts))
         running: list[tuple[list[str], Future[list[bytes | None]]]] = []
@@ -130,12 +130,12 @@ class EmbeddingQueue:
         keys = [(app, user, store.hash_of_text(text)) for text in texts]
         mine: dict[int, Claim] = {}
         try:
-            others = self._in_flight.claim(keys, mine)
+            others = self._in_flight.claim_keys(keys, mine)
             elsewhere.update({texts[at]: promise for at, promise in others.items()})
             # Check the cache after the claim: another call caches before it releases.
             batch, claimed, needless = [], [], []
             for at in mine:
-                known = self._texts.get(*keys[at])
+                known = self._texts.get_of_user(*keys[at])
                 if known is None:
                     batch.append(texts[at])
                     claimed.append(keys[at])
@@ -147,7 +147,7 @@ class EmbeddingQueue:
                 return None
             vectors = self._submit_texts(batch)
             vectors.add_done_callback(partial(self._cache_vectors, claimed))
-            self._in_flight.sent(claimed, vectors)
+            self._in_flight.hand_claims_to_batch(claimed, vectors)
             return batch, vectors
         except BaseException:
             self._in_flight.abandon_claims(keys, mine)  # others may wait for it
@@ -160,17 +160,17 @@ class EmbeddingQueue:
             return
         for (app, user, name), vector in zip(keys, done.result(), strict=True):
             if vector is not None:
-                self._texts.put(app, user, name, vector)
+                self._texts.put_for_user(app, user, name, vector)
 
     def embed_now(self, texts: Sequence[str]) -> list[bytes | None]:
         """Return vectors as `embed_texts` does, on a thread that may block."""
-        self._refuse_nested()
+        self.refuse_nested_call()
         return self._submit_texts(list(texts)).result()
 
-    def _refuse_nested(self) -> None:
+    def refuse_nested_call(self) -> None:
         """Raise EmbedderError if the embedder itself is the caller."""
         try:
-            self.thread.refuse_nested()
+            self.thread.refuse_nested_call()
         except ReentrantCallError:
             raise EmbedderError(
                 "the embedder called its own memory service where that asks the "
@@ -179,12 +179,12 @@ class EmbeddingQueue:
 
     def forget_texts(self, app: str, user: str) -> None:
         """Drop the vectors of this user's texts, some of which are being deleted."""
-        self._texts.drop(app, user)
+        self._texts.drop_of_user(app, user)
 
     def forget_user(self, app: str, user: str) -> None:
         """Drop the vectors of this user's texts and queries."""
-        self._texts.drop(app, user)
-        self._queries.drop(app, user)
+        self._texts.drop_of_user(app, user)
+        self._queries.drop_of_user(app, user)
 
     def close(self) -> None:
         """Finish queued work and end the thread."""
@@ -230,14 +230,14 @@ class _UserLru(Generic[K, V]):
         self._limit = limit
         self._lock = threading.Lock()
 
-    def get(self, app: str, user: str, key: K) -> V | None:
+    def get_of_user(self, app: str, user: str, key: K) -> V | None:
         with self._lock:
             value = self._values.get((app, user, key))
             if value is not None:
                 self._values.move_to_end((app, user, key))
         return value
 
-    def put(self, app: str, user: str, key: K, value: V) -> None:
+    def put_for_user(self, app: str, user: str, key: K, value: V) -> None:
         with self._lock:
             self._values[app, user, key] = value
             self._of_user.setdefault((app, user), set()).add(key)
@@ -248,7 +248,7 @@ class _UserLru(Generic[K, V]):
                 if not keys:
                     del self._of_user[of_app, of_user]
 
-    def drop(self, app: str, user: str) -> None:
+    def drop_of_user(self, app: str, user: str) -> None:
         with self._lock:
             for key in self._of_user.pop((app, user), ()):
                 del self._values[app, user, key]
@@ -265,7 +265,7 @@ def _embed_with_retries(
             break
         except (Exception, asyncio.CancelledError) as error:
             _raise_unless_passing(error, attempt)
-        time.sleep(_retry_pause(attempt))
+        time.sleep(_embed_retry_pause(attempt))
     if isinstance(result, Awaitable):
         return _awaited_vectors(result, finish)
     return finish(result)
@@ -282,7 +282,7 @@ async def _embed_with_retries_async(
             break
         except Exception as error:
             _raise_unless_passing(error, attempt)
-        await asyncio.sleep(_retry_pause(attempt))
+        await asyncio.sleep(_embed_retry_pause(attempt))
     return finish(result)
 
 
@@ -308,7 +308,7 @@ def _embedder_failure(error: BaseException, attempt: int) -> VecallError:
     return EmbedderError(f"the embedder failed with {type(error).__name__}{tries}")
 
 
-def _retry_pause(attempt: int) -> float:
+def _embed_retry_pause(attempt: int) -> float:
     longest = _PAUSE * 2 ** (attempt - 1)
     return float(longest) * (1.0 + _chance.random())
 
@@ -334,7 +334,7 @@ def _vectors_as_bytes(vectors: Vectors) -> list[bytes | None]:
     return [vector_as_bytes(vector) for vector in vectors]
 
 
-def embedded_text(author: str | None, text: str) -> str:
+def text_to_embed(author: str | None, text: str) -> str:
     """Return the embedder's input for a memory: author and text."""
     return f"{author}: {text}" if author else text
 
@@ -342,7 +342,7 @@ def embedded_text(author: str | None, text: str) -> str:
 # Embeds, in the background, memories that were stored without an embedder.
 
 
-def move_vectors(
+def move_migrated_vectors(
     storage: store.Storage, is_stopped: Callable[[], bool] = lambda: False
 ) -> None:
     """Move the vectors that a model migration has left in `vec_next`."""
@@ -375,13 +375,13 @@ class Backfill:
         self.stop: Callable[[], None] = self._stopping.set
         """Ends the thread after the batch that is being embedded; does not wait."""
         self._thread: threading.Thread | None = None
-        if self._has_work():
+        if self._has_backfill_work():
             self._thread = threading.Thread(
-                target=self._work, name="vecall-backfill", daemon=True
+                target=self._embed_what_lacks, name="vecall-backfill", daemon=True
             )
             self._thread.start()
 
-    def wait(self, timeout_s: float | None = None) -> bool:
+    def wait_for_backfill(self, timeout_s: float | None = None) -> bool:
         """Wait for the end of the pass; False on timeout."""
         if self._thread is not None:
             self._thread.join(timeout_s)
@@ -391,9 +391,9 @@ class Backfill:
     def close(self) -> None:
         """Stop after the batch that is being embedded."""
         self.stop()
-        self.wait()
+        self.wait_for_backfill()
 
-    def _has_work(self) -> bool:
+    def _has_backfill_work(self) -> bool:
         with self._storage.read() as reads:
             if reads.unmoved_vectors():
                 return True
@@ -403,7 +403,7 @@ class Backfill:
         with self._storage.read() as reads:
             return reads.without_vector(after, limit)
 
-    def _work(self) -> None:
+    def _embed_what_lacks(self) -> None:
         last = 0
         try:
             self._move_migrated_vectors()
@@ -419,7 +419,7 @@ class Backfill:
             return  # the rows stay searchable by words
 
     def _move_migrated_vectors(self) -> None:
-        move_vectors(self._storage, self._stopping.is_set)
+        move_migrated_vectors(self._storage, self._stopping.is_set)
 
     def _embed_rows(self, part: int, rows: list[store.RowWithVector]) -> None:
         assert self._embedding is not None
@@ -431,7 +431,7 @@ class Backfill:
         if names is None:
             return  # the user was deleted after the rows were read
         new = {
-            each: embedded_text(row.author, row.text)
+            each: text_to_embed(row.author, row.text)
             for each, (row, *_) in zip(said, rows, strict=True)
             if each not in known
         }

@@ -73,7 +73,7 @@ class ItemOwner:
         self.known_names = 0  # in `names`, ranges included
         self.counted = 0  # of its bytes, in those of the cache
 
-    def forget(self) -> None:
+    def forget_loaded_items(self) -> None:
         """Begin anew: the next search loads what it needs. The lock is held."""
         self.part = self.items = self.vector_bytes = 0
         self.engine = None
@@ -86,7 +86,7 @@ class ItemOwner:
         others = self.items * _ITEM_BYTES + self.known_names * _NAME_BYTES
         return own + self.vector_bytes + others
 
-    def namespaces(
+    def namespaces_between(
         self,
         reads: store.StorageReads,
         state: store.ItemState,
@@ -105,7 +105,7 @@ class ItemOwner:
                 self.known_names += 1 + len(known)
         return known
 
-    def nearest(
+    def nearest_items(
         self,
         reads: store.StorageReads,
         state: store.ItemState,
@@ -126,7 +126,7 @@ class ItemOwner:
             for name in names:
                 _load_namespace(self, reads, name)
         except BaseException:  # what is loaded in part would count as all there is
-            self.forget()
+            self.forget_loaded_items()
             raise
         found = _nearest_items(self, reads, names, query, wanted, accepts, after)
         while self.nbytes > self._budget and len(self.loaded) > 1:
@@ -168,7 +168,7 @@ def _load_namespace(owner: ItemOwner, reads: store.StorageReads, name: str) -> N
     _add_item_vectors(owner, reads.item_vectors(owner.part, name, 0))
 
 
-def _engine_key(name: str) -> Key:
+def _engine_key_of_name(name: str) -> Key:
     return ("items", name or "\x1f")
 
 
@@ -200,7 +200,7 @@ def _add_item_vectors(owner: ItemOwner, entries: Iterable[store.ItemVectors]) ->
             good = _give_up_refused_vectors(owner, name, added, good)
             added, matrix = added[good], matrix[good]
         before = _bytes_of_namespace(owner, name)
-        owner.engine.add(_engine_key(name), added, matrix)
+        owner.engine.add(_engine_key_of_name(name), added, matrix)
         owner.vector_bytes += _bytes_of_namespace(owner, name) - before
 
 
@@ -231,7 +231,7 @@ def _remove_item_vectors(owner: ItemOwner, name: str, version: int) -> None:
         assert owner.engine is not None
         first = version << _VECTOR_BITS
         owner.engine.remove(
-            _engine_key(name), np.arange(first, first + count, dtype=np.int64)
+            _engine_key_of_name(name), np.arange(first, first + count, dtype=np.int64)
         )
 
 
@@ -253,14 +253,14 @@ def forget_vectors(owner: ItemOwner, deleted: Iterable[tuple[str, str, int]]) ->
 
 def _bytes_of_namespace(owner: ItemOwner, name: str) -> int:
     assert owner.engine is not None
-    return owner.engine.nbytes_of(_engine_key(name))
+    return owner.engine.nbytes_of(_engine_key_of_name(name))
 
 
 def _unload_namespace(owner: ItemOwner, name: str) -> None:
     assert owner.engine is not None
     owner.items -= len(owner.loaded.pop(name).newest)
     owner.vector_bytes -= _bytes_of_namespace(owner, name)
-    owner.engine.drop(_engine_key(name))
+    owner.engine.drop(_engine_key_of_name(name))
 
 
 def _nearest_items(
@@ -310,7 +310,7 @@ def _nearest_candidates(
     for name in names:
         count = owner.loaded[name].vectors
         if count:
-            ids, scores = owner.engine.search(_engine_key(name), query, k)
+            ids, scores = owner.engine.search(_engine_key_of_name(name), query, k)
             best = scores.tolist()
             if len(best) < count:
                 horizon = max(horizon, best[-1] if best else math.inf)
@@ -410,7 +410,7 @@ class ItemCache:
             self.nbytes -= owner.counted
             return owner.counted
 
-    def forget(self, key: Key, deleted: Iterable[tuple[str, str, int]]) -> None:
+    def forget_items(self, key: Key, deleted: Iterable[tuple[str, str, int]]) -> None:
         """Free the vectors of deleted items: namespace, key and version. Never waits.
 
         A search would find that they are gone, but there may be none.

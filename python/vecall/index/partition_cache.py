@@ -64,7 +64,7 @@ def _batches_to_analyse(stored: Iterable[store.RowWithVector]) -> Batches:
         yield batch
 
 
-def read_ahead(batches: Batches) -> Batches:
+def read_batches_ahead(batches: Batches) -> Batches:
     """Yield batches; another thread reads the next one meanwhile.
 
     Close it before what the batches are read from.
@@ -133,7 +133,7 @@ class PartitionLoader:
             if changed is None:
                 return None
             stored = reads.load_rows(changed.written)
-        self._cache.forget(changed.written + changed.marked)
+        self._cache.forget_rows(changed.written + changed.marked)
         replayed = self._apply_change_log(key, entry, changed, stored)
         if entry.rows != newest.live:
             return None
@@ -173,9 +173,9 @@ class PartitionLoader:
                         rows_in_memory = list(stored)
                     else:
                         is_large = newest.live > _LARGE
-                        self.apply(key, entry, stored, (), ahead=is_large)
+                        self.apply_rows(key, entry, stored, (), ahead=is_large)
         if rows_in_memory:
-            self.apply(key, entry, rows_in_memory, ())
+            self.apply_rows(key, entry, rows_in_memory, ())
         if entry.rows != newest.live:
             raise CorruptFileError(
                 "the file is damaged: a user has another number of memories than the "
@@ -198,7 +198,7 @@ class PartitionLoader:
         if self._snapshots is None or newest.snap is None:
             return None
         part = entry.part
-        tag = self._snapshots.restore(key, part, newest.seq, newest.snap)
+        tag = self._snapshots.restore_snapshot(key, part, newest.seq, newest.snap)
         if tag is None:
             return None
         changed = self._changes_since_snapshot(reads, tag, newest)
@@ -221,7 +221,7 @@ class PartitionLoader:
         """Apply changes of the log; return how many rows they changed."""
         present = {item.row.rid for item in stored}
         removed = [rid for rid in changed.written if rid not in present]
-        self.apply(key, entry, stored, removed)
+        self.apply_rows(key, entry, stored, removed)
         return len(changed.written) + len(changed.marked)
 
     @staticmethod
@@ -233,7 +233,7 @@ class PartitionLoader:
             return store.ChangedRows([], []) if tag.head == newest.head else None
         return reads.changed_since(tag.part, tag.seq, tag.head)
 
-    def apply(
+    def apply_rows(
         self,
         key: Key,
         entry: LoadedPartition,
@@ -253,10 +253,10 @@ class PartitionLoader:
                 self._engine.remove(key, np.fromiter(removed, np.int64, len(removed)))
             slices = Slices()
             grouped = _batches_to_analyse(stored)
-            with closing(read_ahead(grouped) if ahead else grouped) as batches:
+            with closing(read_batches_ahead(grouped) if ahead else grouped) as batches:
                 for batch in batches:
                     refused += add_rows(self._engine, key, batch, self._model)
-                    self._cache.put(map(_ROW, batch))
+                    self._cache.put_rows(map(_ROW, batch))
                     slices.pause_if_due()
         except BaseException:
             entry.sound = False  # an unknown part of the change was applied
@@ -302,7 +302,7 @@ class PartitionCache:
         self._snapshots = snapshots
         self._threads = threads
         self.submit = threads.short
-        self.submit_page = threads.page
+        self.submit_page = threads.run_page_read
         self.submit_scan = threads.long
         self._newest = newest
         self._items = items
@@ -315,7 +315,7 @@ class PartitionCache:
         vectors of that model."""
         self._locks: KeyLocks[Key] = KeyLocks()
         self._residents = LoadedPartitions()
-        self.pinned = self._residents.pinned
+        self.pinned = self._residents.pin_partition
         self._work = SharedWork(self._start_loading)
         self._evicted = 0  # bytes, since the heap was last trimmed
         if snapshots is not None:
@@ -328,7 +328,7 @@ class PartitionCache:
         """
         if self._newest is not None:
             found: store.Version | None | Future[store.Version | None] = (
-                self._newest.get(key)
+                self._newest.newest_version(key)
             )
         else:
             found = self._storage.newest(*key)
@@ -337,7 +337,7 @@ class PartitionCache:
     def current(self, key: Key, found: store.Version | None) -> store.Version | None:
         """Return a version that was found; drop a partition that does not exist."""
         if found is None and self._residents.get(key) is not None:
-            self.synchronize(key)  # deleted by another process
+            self.synchronize_partition(key)  # deleted by another process
         return found
 
     def loaded(self, key: Key, target: store.Version | None) -> LoadedPartition | None:
@@ -356,7 +356,7 @@ class PartitionCache:
         entry = self._residents.get(key)
         return None if entry is None or not entry.sound else entry.version
 
-    def holds(self, key: Key, entry: LoadedPartition, steps: int) -> bool:
+    def holds_unchanged(self, key: Key, entry: LoadedPartition, steps: int) -> bool:
         """Whether a partition did not change in the engine since `loaded` was called.
 
         It returned the entry, whose `steps` were these.
@@ -376,11 +376,11 @@ class PartitionCache:
         _log.error("the engine had other rows than the file; they are loaded again")
         entry.sound = False
 
-    def synchronize(self, key: Key) -> Future[None]:
+    def synchronize_partition(self, key: Key) -> Future[None]:
         """Load a partition, or its new changes, on another thread."""
         # Concurrent callers share one run, which none of them can cancel. Afterwards
         # each caller checks whether the run reached the change that it needs.
-        return self._work.ask(key)
+        return self._work.ask_for_run(key)
 
     @contextmanager
     def prevent_searches(self, moved: Callable[[], bool]) -> Iterator[None]:
@@ -393,29 +393,29 @@ class PartitionCache:
         finally:
             self._filling.moving = None
 
-    def publish(self, change: store.Change) -> None:
+    def publish_change(self, change: store.Change) -> None:
         """Apply a change of this process right after its commit, without blocking."""
         if self._newest is not None:
-            self._newest.note(change)
+            self._newest.note_change(change)
         elif change.seq == change.seq_before and not change.forgotten:
             return  # no memory has changed: of items alone, for example
         written = map(_RID_OF_STORED, change.stored)
-        self._cache.forget([*change.removed, *written, *map(_RID, change.marked)])
+        self._cache.forget_rows([*change.removed, *written, *map(_RID, change.marked)])
         key = (change.app, change.user)
         with self._locks.hold_lock_if_free(key) as free:
             if free:
                 self._apply_change(key, change)
-        if not free and (self._residents.get(key) or self._work.is_running(key)):
+        if not free and (self._residents.get(key) or self._work.is_key_running(key)):
             with suppress(ClosedError):
-                self._work.ask(key, afresh=True)
+                self._work.ask_for_run(key, afresh=True)
         self.keep_to_budget()
 
-    def rows(self, key: Key, rids: Sequence[int]) -> list[store.Row]:
+    def read_rows(self, key: Key, rids: Sequence[int]) -> list[store.Row]:
         """Read the rows of a user that still exist from the file into the cache."""
-        read_at = self._cache.now()
+        read_at = self._cache.moment_of_read()
         with self._storage.read(*key) as reads:
             rows = [stored.row for stored in reads.load_rows(rids)]
-        self._cache.put(rows, read_at)
+        self._cache.put_rows(rows, read_at)
         return rows
 
     @property
@@ -425,13 +425,13 @@ class PartitionCache:
 
     def _newest_version(self, key: Key) -> store.Version | None:
         if self._newest is not None:
-            return self._newest.get(key)
+            return self._newest.newest_version(key)
         return self._storage.version(*key)
 
     @contextmanager
     def _held_entry(self, key: Key) -> Iterator[LoadedPartition | None]:
         """Hold a partition's lock; yield its entry, or None if it is not loaded."""
-        with self._locks.held(key):
+        with self._locks.hold_lock(key):
             yield self._residents.get(key)
 
     def _apply_change(self, key: Key, change: store.Change) -> None:
@@ -450,9 +450,9 @@ class PartitionCache:
         if entry.version != (change.part, change.seq_before, change.head_before):
             return
         try:
-            self._filling.apply(key, entry, change.stored, change.removed)
+            self._filling.apply_rows(key, entry, change.stored, change.removed)
             if change.marked:
-                self._cache.put(change.marked)
+                self._cache.put_rows(change.marked)
         except BaseException:
             self._drop_partition(key)  # half applied: the next search reloads it
             raise
@@ -462,23 +462,23 @@ class PartitionCache:
             return
         changed = len(change.stored) + len(change.removed) + len(change.marked)
         self._count_changes(key, entry, changed)
-        self._residents.put(key, entry)
+        self._residents.add_loaded_partition(key, entry)
 
     def _start_loading(self, key: Key, done: Done) -> None:
-        self._threads.small_load(self._load_on_its_thread, key, done)
+        self._threads.run_small_load(self._load_on_its_thread, key, done)
 
     def _load_on_its_thread(self, key: Key, done: Done) -> None:
         """Synchronize a small partition; hand a large one to its thread."""
         try:
-            if self._is_large(key):
-                self._threads.large_load(self._load_and_tell, key, done)
+            if self._is_large_partition(key):
+                self._threads.run_large_load(self._load_and_tell, key, done)
                 return
         except BaseException as error:
             done(error)
             raise
         self._load_and_tell(key, done)
 
-    def _is_large(self, key: Key) -> bool:
+    def _is_large_partition(self, key: Key) -> bool:
         entry = self._residents.get(key)
         if entry is not None:
             return entry.rows > _LARGE
@@ -492,15 +492,15 @@ class PartitionCache:
     def _load_and_tell(self, key: Key, done: Done) -> None:
         try:
             with suppress(MovedModelError):  # the search starts again
-                self._load_changes(key)
+                self._load_partition_changes(key)
             self.keep_to_budget()
         except BaseException as error:
             done(error)
             raise
         done(None)
 
-    def _load_changes(self, key: Key) -> None:
-        with self._locks.held(key):
+    def _load_partition_changes(self, key: Key) -> None:
+        with self._locks.hold_lock(key):
             found = self._newest_version(key)
             if found is None:
                 self._drop_partition(key)
@@ -530,12 +530,12 @@ class PartitionCache:
             raise
         if unsaved is not None:
             self._count_changes(key, entry, unsaved)
-            self._residents.put(key, entry)
+            self._residents.add_loaded_partition(key, entry)
 
     def _count_changes(self, key: Key, entry: LoadedPartition, changes: int) -> None:
         """Update the entry of a changed partition; its lock is held."""
         nbytes = self._engine.nbytes_of(key) + _ENTRY_BYTES
-        self._residents.resize(key, entry, nbytes)
+        self._residents.resize_partition(key, entry, nbytes)
         entry.unsaved += changes
         if self._snapshots is not None and changes:
             self._snapshots.schedule_if_stale(key, entry.unsaved, entry.rows)
@@ -544,7 +544,7 @@ class PartitionCache:
         """Drop a partition; return its bytes. Its lock is held."""
         # The entry goes first: a search that still finds it after its engine call has
         # searched before the drop.
-        entry = self._residents.take(key)
+        entry = self._residents.pop_loaded_partition(key)
         self._engine.drop(key)
         return 0 if entry is None else entry.nbytes
 
@@ -552,7 +552,7 @@ class PartitionCache:
         """Evict all partitions that are not in use, and the others after their use."""
         self.retired = True
         self._budget = 0
-        for key in self._residents.keys() - self._residents.pinned_partitions():
+        for key in self._residents.loaded_keys() - self._residents.pinned_partitions():
             self._evict_if_free(key)
         trim_heap()
 
@@ -598,7 +598,7 @@ class PartitionCache:
         del excess  # their sizes are known when they are evicted
         if self._newest is not None:
             return 0
-        in_use = self._residents.pinned_partitions() | self._work.keys()
+        in_use = self._residents.pinned_partitions() | self._work.running_keys()
         swept = self._engine.sweep(_VICTIMS + len(in_use))
         return sum(self._evict_if_free(key) for key in swept if key not in in_use)
 
@@ -663,7 +663,7 @@ def _loaded_partitions_finding(storage: store.Storage) -> store.Finding:
         key = (names.app, names.user)
         try:
             loader.fill(key, LoadedPartition(names.part, 0), from_rows=True)
-            items_refused += _refused_items(storage, key)
+            items_refused += _refused_items_of_user(storage, key)
         except VecallError:
             unreadable += 1
         engine.drop(key)
@@ -691,7 +691,7 @@ def _all_partitions(storage: store.Storage) -> Iterator[store.PartitionNames]:
         after = page[-1].part
 
 
-def _refused_items(storage: store.Storage, key: tuple[str, str]) -> int:
+def _refused_items_of_user(storage: store.Storage, key: tuple[str, str]) -> int:
     """Search the items of a user once; return how many the engine refuses."""
     owner = ItemOwner(0)
     with storage.read(*key) as reads:
@@ -700,6 +700,6 @@ def _refused_items(storage: store.Storage, key: tuple[str, str]) -> int:
             return 0
         query = np.zeros(state.dim, np.float32)
         query[0] = 1.0
-        names = owner.namespaces(reads, state, "", None)
-        owner.nearest(reads, state, names, query, 1, lambda _: True)
+        names = owner.namespaces_between(reads, state, "", None)
+        owner.nearest_items(reads, state, names, query, 1, lambda _: True)
     return owner.refused

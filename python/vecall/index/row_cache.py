@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, ParamSpec, TypeVar
 
 from vecall._core import Engine, row_columns
-from vecall.concurrency.executor import FairPool, Pool, freeing_frames
+from vecall.concurrency.executor import FairPool, Pool, freeing_error_frames
 from vecall.errors import ClosedError, InvalidArgumentError
 from vecall.lexical import terms_of_memories
 from vecall.store import Change, Row, RowWithVector, Version
@@ -56,7 +56,7 @@ class RowCache:
         self._valid_from = _Moments()
         self._lock = threading.Lock()
 
-    def get(self, rids: Iterable[int]) -> list[Row | None]:
+    def get_rows(self, rids: Iterable[int]) -> list[Row | None]:
         """Return rows, None for those not in the cache, and mark them as used."""
         found: list[Row | None] = []
         part, valid_since = -1, 0
@@ -76,12 +76,12 @@ class RowCache:
                 found.append(entry[0])
         return found
 
-    def now(self) -> int:
-        """Return the moment to pass to `put`; call it before reading the rows."""
+    def moment_of_read(self) -> int:
+        """Return the moment to pass to `put_rows`; call it before reading the rows."""
         with self._lock:
             return self._moment
 
-    def put(self, rows: Iterable[Row], read_at: int | None = None) -> None:
+    def put_rows(self, rows: Iterable[Row], read_at: int | None = None) -> None:
         """Cache rows, and evict the least recently used ones beyond the budget.
 
         Rows that changed since `read_at`, the moment before they were read, are not
@@ -89,7 +89,7 @@ class RowCache:
         """
         with self._lock:
             for row in rows:
-                if read_at is not None and self._is_outdated(row.rid, read_at):
+                if read_at is not None and self._is_row_outdated(row.rid, read_at):
                     continue
                 if row.rid in self._rows:
                     self._drop_row(row.rid)
@@ -98,7 +98,7 @@ class RowCache:
             while self.nbytes > self._budget and self._rows:
                 self._drop_row(next(iter(self._rows)))
 
-    def forget(self, rids: Iterable[int]) -> None:
+    def forget_rows(self, rids: Iterable[int]) -> None:
         """Drop rows that were changed or deleted."""
         with self._lock:
             for rid in rids:
@@ -110,7 +110,7 @@ class RowCache:
             while len(self._forgotten) > _FORGOTTEN_KEPT:
                 self._forgets_before = self._forgotten.popitem(last=False)[1]
 
-    def clear(self) -> None:
+    def clear_rows(self) -> None:
         """Drop all rows."""
         with self._lock:
             self._rows.clear()
@@ -128,7 +128,7 @@ class RowCache:
             if len(self._valid_from) > _PARTITIONS_KEPT:
                 self._valid_from.before = self._valid_from.popitem(last=False)[1]
 
-    def _is_outdated(self, rid: int, read_at: int) -> bool:
+    def _is_row_outdated(self, rid: int, read_at: int) -> bool:
         if read_at < max(self._forgets_before, self._valid_from[rid >> 32]):
             return True
         return self._forgotten.get(rid, 0) > read_at
@@ -225,11 +225,11 @@ class NewestChanges:
         """Begin with an empty database."""
         self._found: dict[Key, Version] = {}
 
-    def get(self, key: Key) -> Version | None:
+    def newest_version(self, key: Key) -> Version | None:
         """Return the version of a partition; None if there is none."""
         return self._found.get(key)
 
-    def note(self, change: Change) -> None:
+    def note_change(self, change: Change) -> None:
         """Record a commit."""
         key = (change.app, change.user)
         if change.forgotten:
@@ -288,7 +288,7 @@ class ReadThreads:
             partial(self._long.submit, owner), work, *args, **kwargs
         )
 
-    def page(
+    def run_page_read(
         self,
         owner: Hashable,
         rows: int,
@@ -301,13 +301,13 @@ class ReadThreads:
             return self.short(work, *args, **kwargs)
         return self.long(owner, work, *args, **kwargs)
 
-    def small_load(
+    def run_small_load(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
         """Run work that loads a small partition into the engine."""
         return _submit_read_unless_closed(self._small.submit, work, *args, **kwargs)
 
-    def large_load(
+    def run_large_load(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
         """Run work that loads a large partition into the engine, one at a time."""
@@ -329,6 +329,6 @@ def _submit_read_unless_closed(
     **kwargs: P.kwargs,
 ) -> Future[T]:
     try:
-        return submit(freeing_frames(work), *args, **kwargs)
+        return submit(freeing_error_frames(work), *args, **kwargs)
     except RuntimeError:
         raise ClosedError("the memory service is closed") from None

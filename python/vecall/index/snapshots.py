@@ -61,26 +61,26 @@ class LoadedPartitions:
         # Weak references, so a pin ends with the call that made it, however that ends.
         self._pins: weakref.WeakSet[_Pin] = weakref.WeakSet()
 
-    def keys(self) -> set[Key]:
+    def loaded_keys(self) -> set[Key]:
         """Return the partitions that have an entry."""
         with self._mutex:
             return set(self._entries)
 
-    def put(self, key: Key, entry: LoadedPartition) -> None:
+    def add_loaded_partition(self, key: Key, entry: LoadedPartition) -> None:
         """Add a partition's entry; idempotent."""
         with self._mutex:
             if self._entries.get(key) is not entry:
                 self._entries[key] = entry
                 self.nbytes += entry.nbytes
 
-    def resize(self, key: Key, entry: LoadedPartition, nbytes: int) -> None:
+    def resize_partition(self, key: Key, entry: LoadedPartition, nbytes: int) -> None:
         """Set the size of an entry, whether it is added or not."""
         with self._mutex:
             if self._entries.get(key) is entry:
                 self.nbytes += nbytes - entry.nbytes
             entry.nbytes = nbytes
 
-    def take(self, key: Key) -> LoadedPartition | None:
+    def pop_loaded_partition(self, key: Key) -> LoadedPartition | None:
         """Remove a partition's entry and return it."""
         with self._mutex:
             entry = self._entries.pop(key, None)
@@ -89,7 +89,7 @@ class LoadedPartitions:
             return entry
 
     @contextmanager
-    def pinned(self, key: Key) -> Iterator[None]:
+    def pin_partition(self, key: Key) -> Iterator[None]:
         """Prevent eviction of a partition during the block."""
         pin = _Pin(key)
         with self._mutex:
@@ -136,14 +136,14 @@ class SnapshotCache:
         """Set the function that prevents changes and eviction of a partition."""
         self._hold = hold
 
-    def restore(
+    def restore_snapshot(
         self, key: Key, part: int, seq: int, record: bytes
     ) -> SnapshotTag | None:
         """Load a partition, whose newest change is `seq`; return its snapshot's tag."""
         # None without a usable snapshot of this record of the file. Then the caller
         # must drop the engine's partition.
         try:
-            data = self._snapshots.read(part, record)
+            data = self._snapshots.read_snapshot(part, record)
             if data is None:
                 return None
             tag = SnapshotTag.unpack_tag(self._engine.restore(key, data))
@@ -162,7 +162,7 @@ class SnapshotCache:
         # Its record would make the snapshot that replaces it superfluous.
         _log.warning("snapshot %d %s; rebuilt from the file", part, why)
         try:
-            self._snapshots.remove(part)
+            self._snapshots.remove_snapshot(part)
         except (OSError, VecallError) as error:
             _log.warning("it was not removed: %s", type(error).__name__)
 
@@ -175,7 +175,7 @@ class SnapshotCache:
                 return
             self._waiting.add(key)
         try:
-            self._thread.submit(self._save, key)
+            self._thread.submit(self._save_snapshot, key)
         except RuntimeError:  # closing, or no thread available: written another time
             with self._mutex:
                 self._waiting.discard(key)
@@ -184,7 +184,7 @@ class SnapshotCache:
         """Finish the snapshot that is being written, and drop queued ones."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _save(self, key: Key) -> None:
+    def _save_snapshot(self, key: Key) -> None:
         with self._mutex:
             self._waiting.discard(key)
         try:
@@ -195,7 +195,7 @@ class SnapshotCache:
     def _write_snapshot(self, key: Key) -> None:
         if not self._has_room(0):
             return
-        generation = self._snapshots.generation()
+        generation = self._snapshots.snapshot_generation()
         with self._hold(key) as entry:
             if entry is None:
                 return
@@ -203,4 +203,4 @@ class SnapshotCache:
             data = self._engine.snapshot(key, tag.pack())
             entry.unsaved = 0
         if data is not None and self._has_room(len(data)):
-            self._snapshots.write(*key, tag, data, generation)
+            self._snapshots.write_snapshot(*key, tag, data, generation)

@@ -270,7 +270,7 @@ def _draft_of_event(
         return "partial"  # a piece of a streamed turn; the whole turn follows
     content = content_of_event(event)
     if strict:
-        _check_event(event, content)
+        _check_event_values(event, content)
     texts = _texts_of_turn(message, content, speaker.program, scope.include)
     text = to_valid_utf8("\n".join(texts))
     if not text.strip():
@@ -306,7 +306,7 @@ def _draft_of_event(
         kind=_text_or_none(get_field(event, "kind")) or EPISODE,
         source=_text_or_none(get_field(event, "source")),
         trust=_text_or_none(get_field(event, "trust")),
-        content=_content_json(message if content is event else content, texts),
+        content=_json_of_content_parts(message if content is event else content, texts),
         meta=metadata_json(scope.meta, limits, in_order=scope.verbatim),
         importance=importance,
         ordered=True,
@@ -323,7 +323,7 @@ def _texts_of_turn(
     return texts + texts_of_tool_calls(message) if "calls" in include else texts
 
 
-def _check_event(event: object, content: object) -> None:
+def _check_event_values(event: object, content: object) -> None:
     """Refuse values of a wrong type, rather than ignore them."""
     for name in ("id", "author", "kind", "source", "trust"):
         value = get_field(event, name)
@@ -441,7 +441,7 @@ def _entry_draft(
         kind=_text_or_none(get_field(fields, "kind")),
         source=_text_or_none(get_field(fields, "source")),
         trust=_text_or_none(get_field(fields, "trust")),
-        content=_content_json(content, texts),
+        content=_json_of_content_parts(content, texts),
         meta=metadata_json(scope.meta, limits, in_order=scope.verbatim),
         importance=importance,
     )
@@ -479,7 +479,7 @@ def _text_or_none(value: object) -> str | None:
     return to_valid_utf8(value) if isinstance(value, str) and value else None
 
 
-def _content_json(content: object, texts: Sequence[str]) -> str | None:
+def _json_of_content_parts(content: object, texts: Sequence[str]) -> str | None:
     """Return a content of several parts as JSON; None for a single text."""
     if len(texts) < 2:
         return None
@@ -508,9 +508,7 @@ class Written(NamedTuple):
 
 
 def align_ids_with_items(
-    given: Iterable[Given],
-    written: Written,
-    paced: Paced[Given] = iter,
+    given: Iterable[Given], written: Written, paced: Paced[Given] = iter
 ) -> AddedIds:
     """Return an id, or None and a reason, for each item of a call."""
     # The id of an item with several passages is that of the first one that is stored.

@@ -172,7 +172,7 @@ def metadata_json(
     if _has_more_metadata_values(meta, limits.max_metadata_bytes):
         raise LimitExceededError(_metadata_too_large_error(limits))
     try:
-        depth = _nesting_depth(meta, limits.max_metadata_depth)
+        depth = _value_nesting_depth(meta, limits.max_metadata_depth)
         if depth <= limits.max_metadata_depth:
             text = json.dumps(
                 meta, allow_nan=False, sort_keys=not in_order, default=json_default
@@ -224,12 +224,12 @@ def _has_string_keys(value: object) -> bool:
     return True
 
 
-def _nesting_depth(value: object, limit: int) -> int:
+def _value_nesting_depth(value: object, limit: int) -> int:
     """How deep a value nests; stops at `limit`, because a cycle never ends."""
     if not isinstance(value, Mapping | list | tuple) or limit < 0:
         return 0
     inner = value.values() if isinstance(value, Mapping) else value
-    return 1 + max((_nesting_depth(item, limit - 1) for item in inner), default=0)
+    return 1 + max((_value_nesting_depth(item, limit - 1) for item in inner), default=0)
 
 
 # The custom_metadata of a call and of its memories, read by convention or verbatim.

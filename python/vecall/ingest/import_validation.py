@@ -12,7 +12,7 @@ import numpy as np
 from vecall import store
 from vecall.clock import to_seconds, ttl_seconds
 from vecall.errors import InvalidArgumentError
-from vecall.ingest.item_arguments import checked_place, stored_value, vectors_of
+from vecall.ingest.item_arguments import checked_place, stored_item_value, vectors_of
 from vecall.ingest.passages import split_into_texts
 from vecall.limits import Limits
 from vecall.scalars import is_utf8, usable_vectors
@@ -32,23 +32,23 @@ class LineReader:
         self._now = now
         self._dim: int | None = None
         self._kinds: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-            "part": self._read_owner,
-            "mem": self._read_memory,
-            "tomb": self._read_tombstone,
-            "hist": self._read_revision,
-            "replaced": self._read_replacement,
-            "trig": self._read_trigger,
-            "told": self._read_turn,
-            "item": self._read_item,
+            "part": self._read_owner_line,
+            "mem": self._read_memory_line,
+            "tomb": self._read_tombstone_line,
+            "hist": self._read_revision_line,
+            "replaced": self._read_replacement_line,
+            "trig": self._read_trigger_line,
+            "told": self._read_turn_line,
+            "item": self._read_item_line,
         }
 
     def header(self, line: Mapping[str, Any]) -> store.EmbeddingModel | None:
         """Read the header; return the model of the vectors."""
-        model = store.header_model(line)
+        model = store.model_of_header(line)
         self._dim = None if model is None else model.dim
         return model
 
-    def line(self, item: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    def read_line(self, item: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
         """Read any other line; return its kind and values."""
         # A memory whose text is too long for this service is several: its passages.
         kind, values = next(iter(item.items()), ("", None))
@@ -57,14 +57,14 @@ class LineReader:
         read = self._kinds[kind](values)
         return kind, self._passages_of_memory(read) if kind == "mem" else [read]
 
-    def _read_owner(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_owner_line(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "app": check_name(values.get("app"), "part.app", self._limits),
             "user": check_name(values.get("user"), "part.user", self._limits),
             "created_at": self._past_time(values, "created_at"),
         }
 
-    def _read_memory(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_memory_line(self, values: Mapping[str, Any]) -> dict[str, Any]:
         text = _imported_string(values, "text")
         if not text.strip():
             raise InvalidArgumentError("mem.text: must not be blank")
@@ -109,19 +109,19 @@ class LineReader:
             if number > 1:
                 own["id"] = store.passage_id(memory["id"], number)
             if "pos" in memory:
-                own["pos"] = store.as_stored(memory["pos"] + (number - 1) * _NEAR)
+                own["pos"] = store.stored_integer(memory["pos"] + (number - 1) * _NEAR)
             found.append(own)
         if "supersedes" in memory:
             found[0]["supersedes"] = memory["supersedes"]
         return found
 
-    def _read_item(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_item_line(self, values: Mapping[str, Any]) -> dict[str, Any]:
         ns, key = checked_place(
             (values.get("ns"), values.get("key")), "item", self._limits
         )
         if "value" not in values:
             values = {**values, "value": None}  # null is left out of an export
-        value = stored_value(values["value"], "item.value", self._limits)
+        value = stored_item_value(values["value"], "item.value", self._limits)
         read: dict[str, Any] = {
             "ns": ns,
             "key": key,
@@ -155,14 +155,14 @@ class LineReader:
             raise InvalidArgumentError("mem.vec: must be finite and not zero")
         return data
 
-    def _read_tombstone(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_tombstone_line(self, values: Mapping[str, Any]) -> dict[str, Any]:
         id_ = self._name_of_deleted(values, "tomb", "id")
         why = values.get("why")
         if why is not None:
             why = _choice_of(values, "why", get_args(store.Why))
         return {"id": id_, "at": self._past_time(values, "at"), "why": why}
 
-    def _read_revision(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_revision_line(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "id": check_name(values.get("id"), "hist.id", self._limits),
             "at": self._past_time(values, "at"),
@@ -171,7 +171,7 @@ class LineReader:
             "expires_at": _imported_optional(values, "expires_at", _imported_time),
         }
 
-    def _read_replacement(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_replacement_line(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "id": check_name(values.get("id"), "replaced.id", self._limits),
             "by": _imported_optional(values, "by", _imported_string),
@@ -179,7 +179,7 @@ class LineReader:
             "at": self._past_time(values, "at"),
         }
 
-    def _read_trigger(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_trigger_line(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "session": check_name(values.get("session"), "trig.session", self._limits),
             "kind": _choice_of(values, "kind", ("make",)),
@@ -187,7 +187,7 @@ class LineReader:
             "state": _imported_optional(values, "state", _checked_tries_json),
         }
 
-    def _read_turn(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_turn_line(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "session": self._name_of_deleted(values, "told", "session"),
             "id": self._name_of_deleted(values, "told", "id"),
@@ -241,7 +241,7 @@ def _imported_position(values: Mapping[str, Any], name: str) -> float:
     if not is_number or not -_MOST <= value <= _MOST:
         msg = f"{name}: expected a number from {-_MOST} to {_MOST}"
         raise InvalidArgumentError(msg)
-    return store.as_stored(value)
+    return store.stored_integer(value)
 
 
 def _json_reader(

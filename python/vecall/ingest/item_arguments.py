@@ -79,7 +79,7 @@ def checked_item_batch(
             raise errors.DimensionError(msg)
         dim = dim if vectors is None else vectors.shape[1]
         ttl = None if each.ttl is None else ttl_seconds(each.ttl)
-        value = stored_value(each.value, f"{name}.value", limits, left)
+        value = stored_item_value(each.value, f"{name}.value", limits, left)
         left -= len(value.text)
         data = b"" if vectors is None else vectors.tobytes()
         records.append(ItemPut(*place, value.text, data, ttl, version, value.pieces))
@@ -117,7 +117,7 @@ def checked_place(pair: object, name: str, limits: Limits) -> tuple[str, str]:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise errors.InvalidTypeError(f"{name}: expected a pair (namespace, key)")
     labels = checked_namespace(pair[0], f"{name}.namespace", limits)
-    key = _checked_label(pair[1], f"{name}.key", limits.max_item_name_bytes)
+    key = _checked_namespace_label(pair[1], f"{name}.key", limits.max_item_name_bytes)
     return store.encode_namespace(labels), key
 
 
@@ -135,7 +135,7 @@ def checked_namespace(labels: object, name: str, limits: Limits) -> tuple[str, .
 def _checked_labels_uncached(
     labels: Sequence[object], name: str, most: int
 ) -> tuple[str, ...]:
-    checked = tuple([_checked_label(label, name, most) for label in labels])
+    checked = tuple([_checked_namespace_label(label, name, most) for label in labels])
     if "".join(checked).isascii():
         size = sum(map(len, checked)) + len(checked)
     else:
@@ -149,7 +149,7 @@ _checked_labels = lru_cache(maxsize=1024)(_checked_labels_uncached)
 """As `_checked_labels_uncached`; most calls name one that was checked before."""
 
 
-def _checked_label(label: object, name: str, most: int) -> str:
+def _checked_namespace_label(label: object, name: str, most: int) -> str:
     if type(label) is not str:
         label = exact(label)
         if type(label) is not str:
@@ -166,7 +166,7 @@ def _checked_label(label: object, name: str, most: int) -> str:
     return label
 
 
-def stored_value(
+def stored_item_value(
     value: object, name: str, limits: Limits, most: float = math.inf
 ) -> store.StoredValue:
     """Return a value as it is stored, with the order of its keys."""

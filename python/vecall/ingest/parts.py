@@ -69,7 +69,7 @@ def texts_of_program(
         ]
     calls = [text for text in map(_call_text, content_parts(content)) if text]
     told = [text for text in texts if text not in calls]
-    found = _text_of_item_part(message)
+    found = _call_or_response_text(message)
     if found is None and told:
         name = get_field(message, "name")
         if not isinstance(name, str) or name not in MEMORY_TOOLS:
@@ -95,7 +95,7 @@ def _tool_call_text(call: object) -> str | None:
     )
 
 
-def _text_of_item_part(part: object) -> str | None:
+def _call_or_response_text(part: object) -> str | None:
     """Return the text of a call or a response that is a part or an item by itself."""
     type_ = get_field(part, "type")
     if type_ == "tool_use":
@@ -161,7 +161,7 @@ def _call_text(part: object) -> str | None:
             values = get_field(call, field)
             shown = f" {_cut_call_json(values)}" if isinstance(values, Mapping) else ""
             return remove_recalled(f"({word}) {_cut_text(name, '')}{shown}") or None
-    return _text_of_item_part(part)
+    return _call_or_response_text(part)
 
 
 def _cut_call_json(values: Mapping[object, object]) -> str:
@@ -263,7 +263,7 @@ def is_instruction_role(role: object) -> bool:
     return isinstance(role, str) and _PROGRAMS.get(role.strip().lower()) == "system"
 
 
-def is_user(name: object) -> bool:
+def is_user_name(name: object) -> bool:
     """Whether a role or an author is the user's."""
     return name == "user"
 

@@ -196,7 +196,7 @@ def summary_drafts(
     return drafts
 
 
-def as_one(summaries: Sequence[SessionSummary], turns: int) -> SessionSummary:
+def merged_summary(summaries: Sequence[SessionSummary], turns: int) -> SessionSummary:
     """Merge summaries of a number of turns into one."""
     # Their event counts are not added: they may cover the same turns.
     starts = [summary.start_timestamp for summary in summaries]

@@ -58,7 +58,7 @@ class VecallChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, in order; reading it blocks."""
-        return _messages_of_values(run_sync(self._log.read()))
+        return _messages_of_values(run_sync(self._log.read_values()))
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return the messages, in order."""
@@ -73,19 +73,19 @@ class VecallChatMessageHistory(BaseChatMessageHistory):
             LimitExceededError: A message is too large; the others were added. Or
                 there are more than 9,999; nothing was added.
         """
-        run_sync(self._log.extend(_values_of_messages(messages)))
+        run_sync(self._log.append_values(_values_of_messages(messages)))
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages at the end; see `add_messages`."""
-        await run_async(self._log.extend(_values_of_messages(messages)))
+        await run_async(self._log.append_values(_values_of_messages(messages)))
 
     def clear(self) -> None:
         """Remove all messages."""
-        run_sync(self._log.clear())
+        run_sync(self._log.clear_log())
 
     async def aclear(self) -> None:
         """Remove all messages."""
-        await run_async(self._log.clear())
+        await run_async(self._log.clear_log())
 
 
 def _values_of_messages(messages: Sequence[BaseMessage]) -> list[Any]:

@@ -106,7 +106,7 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
         """As `after_agent`."""
         messages = state["messages"]
         last = _last_message_index(messages, _is_user_message)
-        await self._keep_turns(runtime, filter(_is_of_agent, messages[last + 1 :]))
+        await self._store_turns(runtime, filter(_is_of_agent, messages[last + 1 :]))
 
     async def _prepare_request(self, request: Any) -> Any:
         """Return a request with memories, after its new messages are stored."""
@@ -120,18 +120,18 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
             present = memory_ids_of(turns, _thread_id_of_run(request.runtime))
             others = Filter(not_id=present) if present else None
             text = messages[at].content
-            block = await self._run.block(request.runtime, text, others)
+            block = await self._run.message_block(request.runtime, text, others)
         new = messages[_last_message_index(messages, _is_of_agent) + 1 :]
-        await self._keep_turns(request.runtime, filter(_is_user_message, new))
+        await self._store_turns(request.runtime, filter(_is_user_message, new))
         if not block:
             return request
         shown = [*messages[:at], HumanMessage(block), *messages[at:]]
         return request.override(messages=shown)
 
-    async def _keep_turns(self, runtime: Any, messages: Iterable[BaseMessage]) -> None:
+    async def _store_turns(self, runtime: Any, messages: Iterable[BaseMessage]) -> None:
         if self._remember:
             turns = map(_message_as_turn, messages)
-            await self._run.remember(runtime, turns, _thread_id_of_run(runtime))
+            await self._run.remember_turns(runtime, turns, _thread_id_of_run(runtime))
 
 
 def _run_coroutine(work: Coroutine[Any, Any, T]) -> T:

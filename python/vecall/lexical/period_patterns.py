@@ -56,21 +56,21 @@ EAST_YEARS = {"去年": -1, "昨年": -1, "작년": -1, "지난해": -1, "今年
 """Words for years that stand before a month or season, and how far the year is."""
 
 
-def alternatives(text: str) -> list[list[str]]:
+def words_of_meaning(text: str) -> list[list[str]]:
     """Return the words of each meaning."""
     return [each.split() for each in text.split("/")]
 
 
-def meanings(text: str) -> dict[str, int]:
+def meaning_numbers(text: str) -> dict[str, int]:
     """Return the number of its place for each word."""
     return {
         word.rstrip("+").replace("_", " "): place
-        for place, words in enumerate(alternatives(text))
+        for place, words in enumerate(words_of_meaning(text))
         for word in words
     }
 
 
-def any_of(words: Iterable[str]) -> str:
+def pattern_of_any(words: Iterable[str]) -> str:
     """Return a pattern that matches any of the words, the longest one first."""
     ordered = sorted(words, key=len, reverse=True)
     return "|".join(map(re.escape, ordered)) or r"(?!)"
@@ -84,7 +84,7 @@ def shortest_words(words: Iterable[str]) -> list[str]:
     ]
 
 
-MONTHS = [names[0] for names in alternatives(TABLES[0]["months"])]
+MONTHS = [names[0] for names in words_of_meaning(TABLES[0]["months"])]
 """In English, January first."""
 
 _ALSO_NAMES = ("jan", "mar")
@@ -92,7 +92,7 @@ _ALSO_NAMES = ("jan", "mar")
 MONTH_NAMES: dict[str, dict[str, str]] = {
     table["name"]: {
         name: MONTHS[number]
-        for name, number in meanings(table["months"]).items()
+        for name, number in meaning_numbers(table["months"]).items()
         if name not in _ALSO_NAMES
     }
     for table in LATIN
@@ -104,7 +104,7 @@ are people."""
 MONTH_NUMBERS: dict[str, int] = {
     name: number
     for table in LATIN
-    for name, number in meanings(table["months"]).items()
+    for name, number in meaning_numbers(table["months"]).items()
 }
 _DIGITS = "一二三四五六七八九"
 
@@ -157,7 +157,7 @@ def month_number_of(at: datetime) -> int:
     return at.year * 12 + at.month - 1
 
 
-def unit_range(now: datetime, unit: str, steps: int) -> Range:
+def range_of_unit(now: datetime, unit: str, steps: int) -> Range:
     """Return the unit that lies `steps` units from now, in full."""
     if unit == "year":
         return datetime(now.year + steps, 1, 1), datetime(now.year + steps + 1, 1, 1)
@@ -284,18 +284,18 @@ class Patterns:
         self.number = number
         self.table = table = TABLES[number]
         self.in_east = number >= len(LATIN)
-        self.of = {name: meanings(table.get(name, "")) for name in VOCABULARIES}
+        self.of = {name: meaning_numbers(table.get(name, "")) for name in VOCABULARIES}
         self.words = {
             word.replace("_", " "): spec.split()
             for spec, words in zip(
-                table["specs"].split("/"), alternatives(table["words"]), strict=True
+                table["specs"].split("/"), words_of_meaning(table["words"]), strict=True
             )
             for word in words
         }
         self.alone = {
             word.rstrip("+")
             for name in ("months", "seasons")
-            for words in alternatives(table[name])
+            for words in words_of_meaning(table[name])
             for word in words
             if word.endswith("+")
         }
@@ -307,12 +307,12 @@ class Patterns:
         self.readers = self._compiled_readers()
 
     def _any_word(self, name: str) -> str:
-        return any_of(self.of[name])
+        return pattern_of_any(self.of[name])
 
     def _compiled(self, text: str, names: Iterable[str]) -> re.Pattern[str]:
         """Return a pattern; in its text, @ stands for the names."""
         text = text.replace("{n}", self._count).replace("{u}", self._unit)
-        text = text.replace("@", any_of(names))
+        text = text.replace("@", pattern_of_any(names))
         if self.in_east:
             return lazy_pattern(text.replace("\\ ", " ").replace(" ", " ?"))
         return lazy_pattern(rf"(?<!\w)(?:{text})(?!\w)")
@@ -335,7 +335,7 @@ class Patterns:
                 rf"(?P<c>(?:(?P<a>{adjective}) |"
                 rf"(?:(?P<z>{years})|(?P<y>{YEAR}) [年년])(?: の)? )(?P<k>@))"
             )
-        of_day = any_of(self.of["weekday_adjectives"] or self.of["adjectives"])
+        of_day = pattern_of_any(self.of["weekday_adjectives"] or self.of["adjectives"])
         weekday = f"(?:(?P<a>{of_day}) )?(?P<k>@)(?: (?P<b>{after}))?"
         of_units: list[tuple[str, _Reader]] = [
             (f"(?P<a>{adjective}) (?P<u>@)", self._read_unit),
@@ -439,20 +439,20 @@ class Patterns:
         elif unit == "season":  # sv "i somras"
             found = nearest_range(now, yearly_season(steps), LAST)
         else:
-            found = unit_range(now, unit, steps)
+            found = range_of_unit(now, unit, steps)
         return span_of(match, found, self.number, is_day=unit == "day")
 
     def _read_unit(self, match: re.Match[str], now: datetime) -> Span | None:
         unit = self._unit_of(match)
         if unit in ("minute", "hour", "day"):
             return None  # "the last day of our trip"
-        found = unit_range(now, unit, self._adjective_of(match) - 1)
+        found = range_of_unit(now, unit, self._adjective_of(match) - 1)
         return span_of(match, found, self.number)
 
     def _read_ago(self, match: re.Match[str], now: datetime) -> Span:
         unit = self._unit_of(match)
         least, most = self.count_of(match)
-        found = unit_range(now, unit, -most)[0], unit_range(now, unit, -least)[1]
+        found = range_of_unit(now, unit, -most)[0], range_of_unit(now, unit, -least)[1]
         return span_of(match, found, self.number, is_day=unit == "day")
 
     def _read_recent(self, match: re.Match[str], now: datetime) -> Span:
@@ -463,7 +463,7 @@ class Patterns:
         day = self.of["weekdays"][match["k"]]
         own = self.of["weekday_adjectives"]
         if own and match["a"]:
-            week = unit_range(now, "week", own[match["a"]] - 1)[0]
+            week = range_of_unit(now, "week", own[match["a"]] - 1)[0]
             found = range_of_days(week + day * DAY)
         else:
             found = range_of_weekday(now, day, self._adjective_of(match))
@@ -532,7 +532,7 @@ def span_of(
 # Dates in full and in numbers, alike in all languages.
 
 _LOOKED_AT = 512  # characters at each end of a query
-_MONTH = any_of(MONTH_NUMBERS)
+_MONTH = pattern_of_any(MONTH_NUMBERS)
 _OF = "(?:of |de |del |do |di |van |den )?"
 _OPTIONAL_YEAR = (
     rf"(?:[,.]? ?(?:of |de |del |do )?(?P<y>{YEAR})(?!\d)(?:'[td][ae]n?)?)?"
@@ -647,7 +647,7 @@ def numeric_date_spans(
         folded, max(0, year_at.start() - _MOST_BEFORE)
     ):
         name = "c" if match["c"] else "d"
-        found = unit_range(datetime(int(match[name]), 1, 1), "year", 0)
+        found = range_of_unit(datetime(int(match[name]), 1, 1), "year", 0)
         yield Span(match.start(), match.start(name), match.end(), found)
 
 
@@ -667,7 +667,7 @@ def eastern_spans(folded: str, now: datetime) -> Iterator[Span | None]:
                 )
                 yield span_of(match, found, None, None if year else of_year)
     for match in _EAST_YEAR.finditer(folded):
-        yield span_of(match, unit_range(datetime(int(match["y"]), 1, 1), "year", 0))
+        yield span_of(match, range_of_unit(datetime(int(match["y"]), 1, 1), "year", 0))
 
 
 def eastern_months(folded: str) -> list[str]:

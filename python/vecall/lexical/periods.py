@@ -27,11 +27,11 @@ from vecall.lexical.period_patterns import (
     Range,
     Span,
     Table,
-    any_of,
     eastern_spans,
-    meanings,
+    meaning_numbers,
     numeric_date_spans,
     part_of_day,
+    pattern_of_any,
     patterns_of_language,
     query_ends,
     time_ago,
@@ -48,13 +48,13 @@ class Found(NamedTuple):
     earlier: tuple[Period, ...] = ()  # for a day without a year: the latest year first
 
 
-def _opening_words(table: Table) -> Iterator[tuple[str, int]]:
+def _period_opening_words(table: Table) -> Iterator[tuple[str, int]]:
     """Yield the words that open the gate, and the place of their readers.
 
     Each expression contains one of them.
     """
     for place, name in enumerate(READ):
-        for word in meanings(table.get(name, "")):
+        for word in meaning_numbers(table.get(name, "")):
             last = word.rpartition(" ")[2].rpartition("'")[2]
             yield last.partition("-")[0], place
 
@@ -63,7 +63,7 @@ _Opened = tuple[int, int]  # a language, and the place of some of its readers
 
 OPENING: dict[str, tuple[_Opened, ...]] = {}
 for _number_of, _table in enumerate(LATIN):
-    for _word, _place in _opening_words(_table):
+    for _word, _place in _period_opening_words(_table):
         OPENING[_word] = (*OPENING.get(_word, ()), (_number_of, _place))
 OPENING["aujourdhui"] = OPENING["hui"]
 OF_AN = OPENING["an"]
@@ -72,7 +72,7 @@ OPENS = frozenset(OPENING) - {"an"}
 _NAMES = [table["name"] for table in LATIN]
 _ENGLISH = _NAMES.index("english")
 _IN_EAST = [
-    re.compile(any_of([word[-1:] for word, _ in _opening_words(table)]))
+    re.compile(pattern_of_any([word[-1:] for word, _ in _period_opening_words(table)]))
     for table in EAST
 ]
 _EASTERN = lazy_pattern("|".join(pattern.pattern for pattern in _IN_EAST))
@@ -92,7 +92,7 @@ def may_name_period(words: Sequence[str], folded: str) -> bool:
     return _EASTERN.search(folded) is not None
 
 
-def _opened_readers(words: Sequence[str], folded: str) -> list[_Opened]:
+def _opened_time_readers(words: Sequence[str], folded: str) -> list[_Opened]:
     """Return the readers whose words of time a text holds, in order."""
     opened = {each for word in words for each in OPENING.get(word, ())}
     if "an" in words:
@@ -333,7 +333,7 @@ def find_period(
         words = split_words(read)
     try:
         local = datetime.fromtimestamp(now, zone).replace(tzinfo=None)
-        opened = _opened_readers(words, read)
+        opened = _opened_time_readers(words, read)
         numbers = list(dict(opened))
         spans = _find_named_times(read, opened, local, language)
         if all(span.table is None for span in spans):  # dates in numbers

@@ -51,7 +51,7 @@ class Asking(NamedTuple):
     keywords: bool  # whether it has only such words, as typed into a search box
 
 
-def asking(text: str) -> Asking:
+def asking_of_message(text: str) -> Asking:
     """Return what a message asks of a memory."""
     read = text[:_READ]
     talk, operations, units, mine, somebody, *more, stopped = _small_talk_words()

@@ -72,7 +72,7 @@ class Likeness(NamedTuple):
     says: Says  # whether the later one changes what is said
 
 
-def likeness(one: str, other: str, cosine: float | None = None) -> Likeness:
+def text_likeness(one: str, other: str, cosine: float | None = None) -> Likeness:
     """Compare two texts.
 
     What a statement is about is named first in most languages. So statements about

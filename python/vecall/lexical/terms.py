@@ -139,7 +139,7 @@ def query_terms(
         text, _new_terms_of_words, by_period, period_tables, at, zone, local_micros
     )
     if found is None or most != _MOST:
-        return analyse_query_in_python(text, at, zone, most, by_period)
+        return query_terms_in_python(text, at, zone, most, by_period)
     terms, optional, authors, query_asks_time, periods = found
     period: Period | None = None
     earlier: list[Period] = []
@@ -147,13 +147,13 @@ def query_terms(
         try:
             period, *earlier = (period_in_zone(*each, zone) for each in periods)
         except (ValueError, OverflowError, OSError):
-            return analyse_query_in_python(text, at, zone, most, by_period)
+            return query_terms_in_python(text, at, zone, most, by_period)
     asked = features.TIME if query_asks_time else 0
     made: Any = (asked, tuple(authors), tuple(optional), period, tuple(earlier))
     return terms, tuple.__new__(features.QueryMarks, made)  # without a call of Python
 
 
-def analyse_query_in_python(
+def query_terms_in_python(
     text: str, now: float | None, zone: tzinfo | None, most: int, by_period: bool
 ) -> tuple[list[int], features.QueryMarks]:
     """Return what `query_terms` does: the reference of the analysis in C++."""
@@ -209,7 +209,7 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     other than English gets the stems of its language and the English stems, so that a
     query in any language finds a name.
     """
-    folded, words, toned, language, terms = _read_words(text)
+    folded, words, toned, language, terms = _analysed_words(text)
     extra = tokenizer.identifier_parts(text, folded)
     if language != languages.ENGLISH:
         known = set(terms)
@@ -224,7 +224,7 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     if toned and language != languages.VIETNAMESE:
         terms += _vietnamese_terms(toned)
     marks = features.text_marks(text, folded, words, author)
-    parts = [*tokenizer.joined_numbers(words), *tokenizer.joined_parts(text)]
+    parts = [*tokenizer.joined_numbers(words), *tokenizer.joined_identifier_parts(text)]
     if "+" in folded or "#" in folded:
         parts += tokenizer.base_letters(words)
     if not folded.isascii():
@@ -270,10 +270,10 @@ def _compound_part_terms(words: Sequence[str]) -> list[int]:
 
 def content_words(text: str) -> list[int]:
     """Return the hashes of a text's words, without stop words, dates and marks."""
-    return _read_words(text)[-1]
+    return _analysed_words(text)[-1]
 
 
-def _read_words(text: str) -> tuple[str, list[str], list[str], str, list[int]]:
+def _analysed_words(text: str) -> tuple[str, list[str], list[str], str, list[int]]:
     """Return a text's normal form, words, words with tones, language and terms."""
     folded = normalise(text)
     words = tokenizer.split_words(folded)

@@ -37,7 +37,7 @@ _MIXED = lazy_pattern(
     rf"\b(?:([^\W\d_]{{3,}})(\d+)|(\d+)(?!(?:{'|'.join(UNITS)})\b)([^\W\d_]{{2,}}))\b"
 )
 _NO_DIGITS = {ord(digit): " " for digit in "0123456789"}
-_MOST_PARTS = 6  # of one identifier, for `joined_parts`
+_MOST_PARTS = 6  # of one identifier, for `joined_identifier_parts`
 _LONGEST_IDENTIFIER = 100  # characters of an identifier; longer runs are ignored
 
 
@@ -63,7 +63,7 @@ def identifier_parts(text: str, folded: str) -> list[str]:
     return parts
 
 
-def joined_parts(text: str) -> list[str]:
+def joined_identifier_parts(text: str) -> list[str]:
     """Join neighbouring parts of a text's identifiers: OpenAIEmbedder gives openai."""
     joined: dict[str, None] = {}
     for word in _identifiers_in_text(text):
@@ -278,6 +278,6 @@ def _character_pairs(run: str) -> list[str]:
     return [run[i : i + 2] for i in range(len(run) - 1)]
 
 
-def has_word(text: str) -> bool:
+def has_word_or_emoji(text: str) -> bool:
     """Return whether `text` has a word or an emoji, and not only punctuation."""
     return text[:1].isalnum() or _WORD_OR_EMOJI.search(text) is not None

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 from urllib.parse import unquote
 
-from vecall.concurrency.join import within
+from vecall.concurrency.join import await_within
 from vecall.errors import InvalidArgumentError, VecallError
 from vecall.mcp import tools
 from vecall.mcp.tools import Access, Desk
@@ -208,7 +208,7 @@ class Answers:
         elif uri.startswith(ONE):
             try:
                 id_ = unquote(uri.removeprefix(ONE), errors="strict")
-                entries = [await self._desk.get(id_)]
+                entries = [await self._desk.get_readable_memory(id_)]
             except (InvalidArgumentError, UnicodeDecodeError):
                 return None
         else:
@@ -224,11 +224,11 @@ class Answers:
         if look.max_tokens is None:
             return render(entries, "secure", scores=False)
         cost, left, shown = output.token_cost(look), look.max_tokens - _FRAME, []
-        for piece in output.cut_memories_to_fit(entries, "", left, cost):
+        for piece in output.cut_output_to_limit(entries, "", left, cost):
             left -= cost(piece)
             if left < 0:
                 break
-            shown.append(output.mark_piece(piece))
+            shown.append(output.with_part_notes(piece))
         return render(shown, "secure", scores=False)
 
     async def _newest_memories(self, condition: Mapping[str, Any]) -> list[MemoryEntry]:
@@ -257,7 +257,7 @@ class Answers:
         """Do a work that is admitted, or raise VecallError with what to tell of it."""
         try:
             async with nullcontext() if self._admit is None else self._admit(writes):
-                return await within(self._seconds, work())
+                return await await_within(self._seconds, work())
         except VecallError:
             raise
         except TimeoutError:

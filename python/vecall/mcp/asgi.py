@@ -100,9 +100,9 @@ class _Application:
         elif scope["type"] == "lifespan":
             await handle_lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._answer(scope, receive, send, at_path=at_path)
+            await self._answer_request(scope, receive, send, at_path=at_path)
 
-    async def _answer(
+    async def _answer_request(
         self, scope: Scope, receive: Receive, send: Send, *, at_path: bool
     ) -> None:
         """Send a response in every case; log the outcome without content."""
@@ -218,7 +218,7 @@ class _Application:
         )
 
         def admit(writes: bool) -> AbstractAsyncContextManager[None]:
-            if writes and self.gate.rates.wait(token.id, "write"):
+            if writes and self.gate.rates.seconds_to_wait(token.id, "write"):
                 msg = "Too many writes with this token; nothing was written. "
                 raise BusyError(msg + "Try again later.")
             return self.gate.working.place(token.id)

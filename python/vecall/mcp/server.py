@@ -178,7 +178,7 @@ def _unless_cancelled(handler: Any) -> Any:
     return handle
 
 
-def decode_line(line: bytes) -> Any:
+def decode_mcp_line(line: bytes) -> Any:
     """Return a message of the SDK, or raise ValueError."""
     if IS_FIRST:
         from mcp.types import JSONRPCMessage
@@ -189,7 +189,7 @@ def decode_line(line: bytes) -> Any:
     return jsonrpc_message_adapter.validate_json(line, by_name=False)
 
 
-def encode_message(message: Any) -> bytes:
+def encode_mcp_message(message: Any) -> bytes:
     """Return the line of a message of the SDK."""
     text: str
     if IS_FIRST:
@@ -213,13 +213,13 @@ def refusal_of_line(line: bytes) -> bytes:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
-        return _wire_error(None, -32700, "Parse error")
+        return _mcp_wire_error(None, -32700, "Parse error")
     id_ = value.get("id") if isinstance(value, Mapping) else None
     is_id = isinstance(id_, str | int) and not isinstance(id_, bool)
-    return _wire_error(id_ if is_id else None, -32600, "Invalid request")
+    return _mcp_wire_error(id_ if is_id else None, -32600, "Invalid request")
 
 
-def _wire_error(id_: str | int | None, code: int, message: str) -> bytes:
+def _mcp_wire_error(id_: str | int | None, code: int, message: str) -> bytes:
     error = {"code": code, "message": message}
     return json.dumps({"jsonrpc": "2.0", "id": id_, "error": error}).encode() + b"\n"
 
@@ -254,13 +254,13 @@ class LineReader:
         self._ended = False
         threading.Thread(target=self._read, name="vecall-stdin", daemon=True).start()
 
-    async def line(self) -> Line:
+    async def next_line(self) -> Line:
         """Return the next line."""
         found = await self._lines.get()
         self._room.release()
         return found
 
-    def end(self) -> None:
+    def end_input(self) -> None:
         """End the input now; lines that were read and not returned are discarded."""
         self._ended = True
         while not self._lines.empty():
@@ -270,7 +270,7 @@ class LineReader:
     def _read(self) -> None:
         held = bytearray()
         is_too_long = False
-        while piece := self._read_piece():
+        while piece := self._read_input_piece():
             *lines, rest = piece.split(b"\n")
             for line in lines:
                 held += line
@@ -288,7 +288,7 @@ class LineReader:
             self._put_line(bytes(held))  # the last line may lack its end
         self._put_line(None)
 
-    def _read_piece(self) -> bytes:
+    def _read_input_piece(self) -> bytes:
         try:
             return os.read(self._descriptor, _PIECE)
         except OSError:
@@ -317,7 +317,7 @@ class LineWriter:
         self._lines = queue.SimpleQueue()
         threading.Thread(target=self._write, name="vecall-stdout", daemon=True).start()
 
-    async def write(self, line: bytes) -> None:
+    async def write_line(self, line: bytes) -> None:
         """Write a line; return when the system has it, or reads no more."""
         done = self._loop.create_future()
         self._lines.put((line, done))
@@ -371,8 +371,8 @@ async def run_stdio(server: Any, pipes: tuple[int, int] | None = None) -> None:
         contextlib.nullcontext(pipes) if pipes else private_pipes() as (source, target)
     ):
         connection = _Connection(source, target)
-        with on_signals(_SIGNALS, connection.end):
-            await connection.serve(server)
+        with on_signals(_SIGNALS, connection.end_connection):
+            await connection.serve_client(server)
 
 
 class _Connection:
@@ -381,26 +381,26 @@ class _Connection:
     def __init__(self, source: int, target: int) -> None:
         """Start to read."""
         self._reader = LineReader(source, MAX_LINE_BYTES)
-        self._writer = LineWriter(target, self.end)
+        self._writer = LineWriter(target, self.end_connection)
         self._open: set[str | int] = set()
         self._idle = asyncio.Event()
         self._idle.set()
         self._ended = asyncio.Event()
         self._sent = asyncio.Event()
 
-    def end(self) -> None:
+    def end_connection(self) -> None:
         """Read no more."""
         self._ended.set()
-        self._reader.end()
+        self._reader.end_input()
 
-    async def serve(self, server: Any) -> None:
+    async def serve_client(self, server: Any) -> None:
         """Answer the client until its input ends."""
         to_server, incoming = anyio.create_memory_object_stream[Any](0)
         outgoing, from_server = anyio.create_memory_object_stream[Any](0)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._receive_messages, to_server)
             tasks.start_soon(self._send_messages, from_server)
-            tasks.start_soon(self._stop_late, tasks.cancel_scope)
+            tasks.start_soon(self._stop_server_late, tasks.cancel_scope)
             options = server.create_initialization_options()
             await server.run(incoming, outgoing, options)
             self._ended.set()
@@ -409,7 +409,7 @@ class _Connection:
                 await self._sent.wait()
             tasks.cancel_scope.cancel()
 
-    async def _stop_late(self, scope: anyio.CancelScope) -> None:
+    async def _stop_server_late(self, scope: anyio.CancelScope) -> None:
         """Stop the server if it does not end by itself: a client may not read.
 
         The SDK fails where the input ends before the requests do.
@@ -420,14 +420,14 @@ class _Connection:
 
     async def _receive_messages(self, to_server: Any) -> None:
         async with to_server:
-            while (line := await self._reader.line()) is not None:
+            while (line := await self._reader.next_line()) is not None:
                 if isinstance(line, TooLong):
-                    await self._writer.write(refusal_of_line(b""))
+                    await self._writer.write_line(refusal_of_line(b""))
                     continue
                 try:
-                    message = decode_line(line)
+                    message = decode_mcp_line(line)
                 except ValueError:
-                    await self._writer.write(refusal_of_line(line))
+                    await self._writer.write_line(refusal_of_line(line))
                     continue
                 self._note_request(content_of_message(message))
                 try:
@@ -441,7 +441,7 @@ class _Connection:
         async with from_server:
             async for session_message in from_server:
                 message = session_message.message
-                await self._writer.write(encode_message(message))
+                await self._writer.write_line(encode_mcp_message(message))
                 answered = content_of_message(message)
                 if not hasattr(answered, "method"):
                     self._close_request(answered.id)

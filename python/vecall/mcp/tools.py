@@ -65,7 +65,7 @@ class Desk:
         self.owner: Owner = {"app_name": access.app_name, "user_id": access.user_id}
         self._ids_by_text: OrderedDict[bytes, str] = OrderedDict()
 
-    def note_shown(self, *memories: Mapping[str, Any]) -> None:
+    def note_shown_memories(self, *memories: Mapping[str, Any]) -> None:
         """Record memories of an answer; the oldest of 10,000 is discarded."""
         for memory in memories:
             if (id_ := memory.get("id")) is not None:
@@ -79,7 +79,7 @@ class Desk:
         """Return the id of the memory that was shown with a text."""
         return self._ids_by_text.get(text_digest(text))
 
-    async def get(self, id_: str) -> MemoryEntry:
+    async def get_readable_memory(self, id_: str) -> MemoryEntry:
         """Return a memory that the client may read, or raise InvalidArgumentError."""
         checked = check_name(id_, "id", self.limits)
         try:
@@ -193,7 +193,7 @@ class SearchMemory(DeskTool, for_models.SearchTool):
     _takes = ("query", "limit", "kind", "after", "before")
     _required = ("query",)
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, turn: Hashable, /
     ) -> base.Answer:
         condition = {
@@ -209,7 +209,7 @@ class SearchMemory(DeskTool, for_models.SearchTool):
             checked,
             widest,
         )
-        self._desk.note_shown(*answer["memories"])
+        self._desk.note_shown_memories(*answer["memories"])
         return answer
 
 
@@ -228,16 +228,16 @@ class GetMemory(DeskTool):
     _without_memory: ClassVar[base.Answer] = {}
     _needs = ("get_memory",)
 
-    async def _answer(
+    async def _call_tool(
         self, _memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         begin = given["begin"]
-        entry = await self._desk.get(given["id"])
+        entry = await self._desk.get_readable_memory(given["id"])
         if len(entry.text) < output.INLINE_CHARACTERS:
             answer = self._memory_from(entry, begin)
         else:
             answer = await asyncio.to_thread(self._memory_from, entry, begin)
-        self._desk.note_shown(answer)
+        self._desk.note_shown_memories(answer)
         return {**answer, "note": output.NOTE}
 
     def _memory_from(self, entry: MemoryEntry, begin: int) -> dict[str, Any]:
@@ -264,7 +264,7 @@ class ListMemories(DeskTool):
     _without_memory: ClassVar[base.Answer] = {"memories": []}
     _needs = ("list_memories",)
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         cursor = given.get("after")
@@ -285,7 +285,7 @@ class ListMemories(DeskTool):
             answer["next"] = page[len(memories) - 1].id
         elif page.next is not None:
             answer["next"] = page.next
-        self._desk.note_shown(*memories)
+        self._desk.note_shown_memories(*memories)
         if memories:
             answer["note"] = output.NOTE
         return answer
@@ -309,21 +309,21 @@ class AddMemory(DeskTool, for_models.Remember):
     )
     _takes = (*for_models.Remember._takes, "timestamp")
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, turn: Hashable, /
     ) -> base.Answer:
         text = for_models.checked_fact_text(given)
         known = self._desk.id_shown_with(text)
-        if known is not None and await self._still_says(known, text):
+        if known is not None and await self._still_has_shown_text(known, text):
             return {"status": "already_remembered", "id": known}
-        answer = await super()._answer(memory, given, turn)
-        self._desk.note_shown(*answer.get("similar", ()))
+        answer = await super()._call_tool(memory, given, turn)
+        self._desk.note_shown_memories(*answer.get("similar", ()))
         return answer
 
-    async def _still_says(self, id_: str, text: str) -> bool:
+    async def _still_has_shown_text(self, id_: str, text: str) -> bool:
         """Whether a memory still has the text with which it was shown."""
         try:
-            entry = await self._desk.get(id_)
+            entry = await self._desk.get_readable_memory(id_)
         except InvalidArgumentError:
             return False
         return text_digest((await self._desk.show(entry))["text"]) == text_digest(text)
@@ -336,11 +336,11 @@ class UpdateMemory(DeskTool, for_models.UpdateMemory):
     hints = _ADDS  # the former text stays in the history
     answer = _object("status", status=_status("updated", "not_updated"), id=_TEXT)
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, turn: Hashable, /
     ) -> base.Answer:
-        await self._desk.get(given["id"])
-        return await super()._answer(memory, given, turn)
+        await self._desk.get_readable_memory(given["id"])
+        return await super()._call_tool(memory, given, turn)
 
 
 class DeleteMemory(DeskTool):
@@ -375,11 +375,11 @@ class DeleteMemory(DeskTool):
     _without_memory: ClassVar[base.Answer] = {"status": "not_found"}
     _needs = ("get_memory", "delete_memory")
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         token = given.get("token")
-        entry = await self._desk.get(given["id"])
+        entry = await self._desk.get_readable_memory(given["id"])
         expected = self._deletion_token(entry)
         if token is None or not hmac.compare_digest(
             token.encode(errors="surrogatepass"), expected.encode()

@@ -23,7 +23,7 @@ from vecall.errors import (
 )
 from vecall.item_collections import opened
 from vecall.mem0 import entries
-from vecall.mem0.entries import Extract, MemoryIdError, MemoryNotFoundError
+from vecall.mem0.entries import EXPIRES, Extract, MemoryIdError, MemoryNotFoundError
 from vecall.service.items import in_pages
 from vecall.service.memory_service import MemoryService
 from vecall.types import UNSET, Filter, MemoryEntry, Page, Unset
@@ -256,8 +256,7 @@ class AsyncMemory(ClosesOnExit):
         expires = None
         if set_expiry:
             expires = entries.checked_expiration_date(expiration_date)
-            end = None if expires is None else end_of_day_utc(expires, entries.EXPIRES)
-            changed["valid_until"] = end
+            changed["valid_until"] = expires and end_of_day_utc(expires, EXPIRES)
         for attempt in range(1, _ATTEMPTS + 1):
             entry = await self._find_memory(owner, own)
             if entry is None:

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vecall import errors, store
-from vecall.concurrency.executor import freeing_frames
+from vecall.concurrency.executor import freeing_error_frames
 from vecall.concurrency.join import Join
 from vecall.embedders import Embedder, why_words_only
 from vecall.embedders.base import can_embed
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.index.embedding import (
     EmbeddingQueue,
-    embedded_text,
     model_of_embedder,
-    move_vectors,
+    move_migrated_vectors,
+    text_to_embed,
 )
 from vecall.operations.consolidation import Consolidator
 from vecall.operations.import_export import (
@@ -58,12 +58,12 @@ class Reembedding:
     """
 
     def __init__(self, runtime: Runtime, embedder: Embedder) -> None:
-        """Create the migration; `run` performs it."""
+        """Create the migration; `run_reembedding` performs it."""
         self._runtime = runtime
         self._storage = runtime.storage
         self._embedder = embedder
 
-    def run(self) -> int:
+    def run_reembedding(self) -> int:
         """Embed all memories, make the model the file's; return how many were embedded.
 
         Concurrent loads check whether the switch was committed. Between that commit
@@ -71,7 +71,7 @@ class Reembedding:
         """
         candidate = model_of_embedder(self._embedder)
         # Only a crash leaves such vectors: a migration begins when all are moved.
-        move_vectors(self._storage)
+        move_migrated_vectors(self._storage)
         model = self._storage.begin_migration(candidate)
         if model is None:  # no model before, or the same one: nothing to embed
             with self._storage.read() as reads:
@@ -85,7 +85,7 @@ class Reembedding:
         try:
             with moving(partial(self._switch_if_moved, model)):
                 while not self._runtime.closed:
-                    count += self._embed_rows(embedding, model)
+                    count += self._reembed_rows(embedding, model)
                     if self._switch_model(model):
                         break
         finally:
@@ -113,7 +113,7 @@ class Reembedding:
         self._storage.submit(job, then).result()
         return job.done
 
-    def _embed_rows(self, embedding: EmbeddingQueue, model: EmbeddingModel) -> int:
+    def _reembed_rows(self, embedding: EmbeddingQueue, model: EmbeddingModel) -> int:
         count = 0
         # None: all is done, or another process has finished the migration.
         while not self._runtime.closed and (work := self._next_rows(model)) is not None:
@@ -122,7 +122,7 @@ class Reembedding:
                 vectors: list[bytes | None] = []
                 if rows:
                     vectors = embedding.embed_now(
-                        [embedded_text(row.author, row.text) for row, *_ in rows]
+                        [text_to_embed(row.author, row.text) for row, *_ in rows]
                     )
                 if rows or cursor is not None:
                     job = store.PutNextVectors(model.id, rows, vectors, cursor)
@@ -319,10 +319,10 @@ class Admin(OperationGroup):
 
     def _migrate_and_fill(self, embedder: Embedder) -> int:
         runtime = self.memory
-        count = Reembedding(runtime, embedder).run()
+        count = Reembedding(runtime, embedder).run_reembedding()
         if not runtime.closed:  # what was stored without a model
             filling = runtime.restart_backfill()
-            filling.wait()
+            filling.wait_for_backfill()
             count += filling.filled
         return count
 
@@ -345,7 +345,7 @@ class Admin(OperationGroup):
             "cached_text_bytes": sum(index.cache.nbytes for index in runtime.servings),
             "model": runtime.file_model,
             "words_only": self._why_words_only(),
-            "operations": self.telemetry.counts(),
+            "operations": self.telemetry.operation_counts(),
         }
 
     def _why_words_only(self) -> str | None:
@@ -399,14 +399,14 @@ class Admin(OperationGroup):
                     target = partitions.current(key, await Join(target))
                 if target is None or partitions.loaded(key, target) is not None:
                     return
-                await Join(partitions.synchronize(key))
+                await Join(partitions.synchronize_partition(key))
                 if not partitions.retired:  # retired: the file has another model now
                     return
 
     def _submit(self, work: Callable[..., T], *args: Any, **named: Any) -> Future[T]:
-        self.memory.gate.thread.refuse_nested()  # an import may wait for the hook
+        self.memory.gate.thread.refuse_nested_call()  # an import may wait for the hook
         try:
-            return self.memory.care.submit(freeing_frames(work), *args, **named)
+            return self.memory.care.submit(freeing_error_frames(work), *args, **named)
         except RuntimeError:
             raise errors.ClosedError("the memory service is closed") from None
 

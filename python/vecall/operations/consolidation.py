@@ -17,13 +17,13 @@ from vecall import errors, store
 from vecall.clock import ttl_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
-from vecall.ingest.passages import SUMMARY, as_one, lowest_trust, summary_drafts
+from vecall.ingest.passages import SUMMARY, lowest_trust, merged_summary, summary_drafts
 from vecall.lexical import memory_terms
 from vecall.lexical.statements import (
     PROPOSED,
     has_reordered_words,
-    likeness,
     statement_key,
+    text_likeness,
 )
 from vecall.lexical.tokenizer import words
 from vecall.operations.options import checked_summarizer
@@ -190,7 +190,7 @@ def find_conflicts(memory: Writes, key: Key, most: int, scope: str) -> list[Conf
     found = []
     for (first, second), cosine in in_slices(list(pairs.items())):
         earlier, later = seen[first].row, seen[second].row
-        like = likeness(later.text, earlier.text, cosine)
+        like = text_likeness(later.text, earlier.text, cosine)
         if like.score >= PROPOSED:
             found.append((like.score, later, earlier, like.says))
     found.sort(key=lambda each: (-each[0], -each[1].time, each[1].id, each[2].id))
@@ -288,8 +288,8 @@ class ConsolidationPlan:
         """
         make_fields_exact(self)
         try:
-            checked_fold(self.fold)
-            checked_similarity(self.similarity)
+            checked_kinds_to_summarize(self.fold)
+            checked_merge_similarity(self.similarity)
             if self.older_than is not None:
                 ttl_seconds(self.older_than, "older_than")
             self.seconds_between()
@@ -301,7 +301,7 @@ class ConsolidationPlan:
         return ttl_seconds(self.every, "every")
 
 
-def checked_fold(fold: object) -> frozenset[str]:
+def checked_kinds_to_summarize(fold: object) -> frozenset[str]:
     """Return the kinds of memories to summarize, checked."""
     known = get_args(Fold)
     if isinstance(fold, list | tuple | set | frozenset):
@@ -311,7 +311,7 @@ def checked_fold(fold: object) -> frozenset[str]:
     raise errors.InvalidArgumentError(f"fold: expected some of {', '.join(known)}")
 
 
-def checked_similarity(value: Any) -> float | None:
+def checked_merge_similarity(value: Any) -> float | None:
     """Return the least cosine of facts to merge, or None, checked."""
     value = exact(value)
     if value is None:
@@ -381,8 +381,8 @@ class Consolidator(OperationGroup):
         checked_bool(request.merge, "merge")
         self.memory.rights.require_all_tiers()
         key = self.memory.key(app_name, user_id, write=not dry)
-        similarity = checked_similarity(request.similarity)
-        fold = checked_fold(request.fold)
+        similarity = checked_merge_similarity(request.similarity)
+        fold = checked_kinds_to_summarize(request.fold)
         provider = checked_summarizer(request.summarizer) or self._observing.summarizer
         age = None
         if request.older_than is not None:
@@ -490,7 +490,7 @@ class Consolidator(OperationGroup):
         def make() -> tuple[dict[str, bytes], list[store.Draft]]:
             hashes = {row.id: store.hash_of_text(row.text) for row in in_slices(rows)}
             drafts = summary_drafts(
-                [as_one(summaries, len(rows))],
+                [merged_summary(summaries, len(rows))],
                 session,
                 hashes,
                 source="consolidation",

@@ -80,7 +80,7 @@ def export_lines(
             header = {"app": in_app, "user": of_user, "created_at": made}
             _write_export_line(file, {"part": header})
             lines = reads.export_lines(part, number)
-            shown = lines if quarantined else store.free_lines(lines)
+            shown = lines if quarantined else store.unheld_lines(lines)
             for kind, values in in_slices(shown, gives_way=True):
                 _write_export_line(file, {kind: values})
                 count += kind == "mem"
@@ -129,7 +129,7 @@ class ImportReviewer:
         self._refused: set[str] = set()
         self.rejected = self.quarantined = 0
 
-    def review(self, app: str, user: str, lines: Lines) -> Lines:
+    def review_lines(self, app: str, user: str, lines: Lines) -> Lines:
         """Return the lines that the hook accepts, with its changes."""
         # The former versions of a rejected memory are omitted too. A rejected buffered
         # turn is kept as a turn that makes no memory.
@@ -200,7 +200,7 @@ def _reviewed_line(
     if reviewed == original:
         return values
     if kind == "told":
-        event = reviewed and json.dumps(_reviewed_event(values, reviewed))
+        event = reviewed and json.dumps(_reviewed_import_event(values, reviewed))
         return {**values, "event": event}
     assert reviewed is not None
     redacted = reviewed.text != original.text
@@ -219,7 +219,7 @@ def _reviewed_line(
     return {k: v for k, v in {**values, **changed}.items() if v is not None}
 
 
-def _reviewed_event(values: dict[str, Any], reviewed: Draft) -> dict[str, Any]:
+def _reviewed_import_event(values: dict[str, Any], reviewed: Draft) -> dict[str, Any]:
     summary = compaction_of(parse_stored_object(values["event"]))
     if summary is not None:
         return compaction_event(replace(summary, summary=reviewed.text))
@@ -254,7 +254,7 @@ class ImportOptions(NamedTuple):
     user: str | None = None
     gate: bool = False
 
-    def check(self, values: Mapping[str, Any]) -> None:
+    def check_partition_names(self, values: Mapping[str, Any]) -> None:
         """Check that a partition of an export may be written."""
         for name, only in (("app", self.app), ("user", self.user)):
             if only is not None and values[name] != only:
@@ -288,7 +288,7 @@ def import_lines(
         reader = LineReader(limits, storage.expiry_clock.wall())
         lines = _Lines(file, limits)
         export_model = (
-            lines.parse(reader.header) if lines.advance() else reader.header({})
+            lines.parse_line(reader.header) if lines.advance() else reader.header({})
         )
         model = None
         if how.vectors and export_model is not None:
@@ -298,7 +298,7 @@ def import_lines(
         for job in _jobs_of_import_lines(lines, reader, model, how):
             if gate is not None:
                 try:
-                    job.lines = gate.review(job.app, job.user, job.lines)
+                    job.lines = gate.review_lines(job.app, job.user, job.lines)
                 except errors.VecallError as error:
                     lines.error = error
                     break
@@ -355,7 +355,7 @@ class _Lines:
             self._item = None
         return bool(line)
 
-    def parse(self, take: Callable[[dict[str, Any]], T]) -> T:
+    def parse_line(self, take: Callable[[dict[str, Any]], T]) -> T:
         """Parse the current line; add its number to an error."""
         try:
             if self._is_long:
@@ -376,9 +376,9 @@ def _jobs_of_import_lines(
     size = 0
 
     def checked(line: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-        kind, several = reader.line(line)
+        kind, several = reader.read_line(line)
         if kind == "part":
-            how.check(several[0])
+            how.check_partition_names(several[0])
         elif part is None:
             raise errors.InvalidArgumentError("comes before any partition")
         return kind, several
@@ -389,7 +389,7 @@ def _jobs_of_import_lines(
 
     while lines.advance():
         try:
-            kind, several = lines.parse(checked)
+            kind, several = lines.parse_line(checked)
         except errors.InvalidArgumentError as error:
             lines.error = error  # raised after the lines before it are imported
             break

@@ -136,7 +136,7 @@ class ItemRefresh:
         self._futures: dict[Key, Future[Change]] = {}
         self._is_refused = False
 
-    def current(self, key: Key, row: ItemRow, now: float) -> ItemRow | None:
+    def current_item(self, key: Key, row: ItemRow, now: float) -> ItemRow | None:
         """Return an item with its newest expiry; None if it has expired."""
         if row.expires_at is None:
             return row
@@ -159,16 +159,16 @@ class ItemRefresh:
         for row in rows:
             if row.ttl is None:
                 continue
-            known = self.current(key, row, now)
+            known = self.current_item(key, row, now)
             late = now + row.ttl - min(_TOUCH_S, row.ttl / 10)
             if known is not None and (known.expires_at or 0.0) < late:
                 new[row.rid] = now + row.ttl
         if new:
             with self._lock:
                 self._touched.setdefault(key, {}).update(new)
-            self.flush(key)
+            self.flush_expiries(key)
 
-    def flush(self, key: Key) -> Future[Change] | None:
+    def flush_expiries(self, key: Key) -> Future[Change] | None:
         """Write the new expiries of a user, unless such a write is on its way."""
         # What comes meanwhile is written after it.
         with self._lock:
@@ -190,7 +190,7 @@ class ItemRefresh:
         future.add_done_callback(lambda done: self._note_written_expiries(key, done))
         return future
 
-    def finish(self) -> None:
+    def write_waiting_expiries(self) -> None:
         """Wait until all new expiries are written."""
         while True:
             with self._lock:
@@ -202,7 +202,7 @@ class ItemRefresh:
                 for future in writing:
                     future.result()
                 for key in keys:
-                    self.flush(key)
+                    self.flush_expiries(key)
             if self._is_refused:
                 return
 
@@ -217,7 +217,7 @@ class ItemRefresh:
             self._in_flight.pop(key, None)
             self._futures.pop(key, None)
         with suppress(errors.VecallError):  # the service is being closed
-            self.flush(key)
+            self.flush_expiries(key)
 
 
 T = TypeVar("T")
@@ -273,10 +273,10 @@ class ItemOperations(OperationGroup):
             for drop, version in zip(job.operations, job.versions, strict=True)
             if version and isinstance(drop, store.ItemDrop)
         ]
-        self.memory.item_cache.forget((job.app, job.user), deleted)
+        self.memory.item_cache.forget_items((job.app, job.user), deleted)
 
     @observed("items_get", len)
-    async def get(
+    async def get_items(
         self, app: str, user: str, keys: object, refresh: bool
     ) -> list[Item | None]:
         """Return items by namespace and key."""
@@ -289,10 +289,10 @@ class ItemOperations(OperationGroup):
         threads = self.memory.threads
         is_page = len(places) <= _READ_AT_ONCE
         run: Any = threads.short if is_page else partial(threads.long, key)
-        rows = self._read_item_rows(key, places, pieces=False) if is_fast else []
+        rows = self._read_unexpired_rows(key, places, pieces=False) if is_fast else []
         is_small = is_fast and not _has_large_item(rows)
         if not is_small:
-            rows = await self._run_off_loop(run, self._read_item_rows, key, places)
+            rows = await self._run_off_loop(run, self._read_unexpired_rows, key, places)
         if is_page and (is_small or not _has_large_item(rows)):
             size = sum(len(row.value) for row in rows if row)
             if size <= _INLINE_CHARACTERS:
@@ -321,7 +321,7 @@ class ItemOperations(OperationGroup):
         refresh: bool,
         paced: Paced[ItemRow | None] = iter,
     ) -> list[Item | None]:
-        now = self._now()
+        now = self._expiry_now()
         if refresh:
             self._refresh_item_ttls(key, [row for row in rows if row is not None], now)
         return [
@@ -337,7 +337,7 @@ class ItemOperations(OperationGroup):
             return work(*args)
         return await Join(run(work, *args))
 
-    def _read_item_rows(
+    def _read_unexpired_rows(
         self, key: Key, places: Sequence[tuple[str, str]], pieces: bool = True
     ) -> list[ItemRow | None]:
         storage = self.memory.storage
@@ -349,11 +349,11 @@ class ItemOperations(OperationGroup):
                 if state is None:
                     return [None] * len(places)
                 rows = reads.items_at(state.part, places, pieces=pieces)
-        now = self._now()
+        now = self._expiry_now()
         return [self._current_item(key, row, now) if row else None for row in rows]
 
     @observed("items_find", len)
-    async def find(
+    async def find_items(
         self,
         app: str,
         user: str,
@@ -388,7 +388,7 @@ class ItemOperations(OperationGroup):
 
         def read() -> list[Found]:  # up to `wanted`, and one further if there is one
             values: dict[int, Any] = {}
-            now = self._now()
+            now = self._expiry_now()
 
             def accepts(row: ItemRow) -> bool:
                 if self._current_item(key, row, now) is None:
@@ -406,8 +406,8 @@ class ItemOperations(OperationGroup):
                     return []
                 if search is not None and state.dim:
                     require_query_fit(state, query, embedder)
-                    names = search.namespaces(reads, state, low, high)
-                    nearest = search.nearest(
+                    names = search.namespaces_between(reads, state, low, high)
+                    nearest = search.nearest_items(
                         reads, state, names, query, wanted, accepts, _place_score(after)
                     )
                     found = [(score, row, values[row.rid]) for score, row in nearest]
@@ -438,7 +438,7 @@ class ItemOperations(OperationGroup):
     def _make_item_page(
         self, key: Key, found: Sequence[Found], refresh: bool, is_more: bool
     ) -> Page[Item]:
-        now = self._now()
+        now = self._expiry_now()
         if refresh:
             self._refresh_item_ttls(key, [row for _, row, _ in found], now)
         items = [
@@ -467,7 +467,7 @@ class ItemOperations(OperationGroup):
         return await self._run_off_loop(partial(self.memory.threads.long, key), work)
 
     @observed("items_find", len)
-    async def find_all(
+    async def find_all_items(
         self, app: str, user: str, namespace: object, where: object
     ) -> list[Item]:
         """Return all items of a namespace and below it, of one state."""
@@ -475,7 +475,7 @@ class ItemOperations(OperationGroup):
         test = compile_conditions(where)
 
         def read(reads: StorageReads, part: int, names: Names) -> list[Item]:
-            now = self._now()
+            now = self._expiry_now()
             found = self._matching(key, test, reads, part, names)
             return [item_of_row(row, now, value=value) for row, value in found]
 
@@ -489,7 +489,7 @@ class ItemOperations(OperationGroup):
         key = self._checked_item_owner(app, user, write=False)
 
         def read(reads: StorageReads, part: int, names: Names) -> list[tuple[str, ...]]:
-            found = reads.item_namespaces(part, *names, self._now())
+            found = reads.item_namespaces(part, *names, self._expiry_now())
             return [store.decode_namespace(name) for name in in_slices(found)]
 
         return await self._read_items_below(key, namespace, read) or []
@@ -504,7 +504,7 @@ class ItemOperations(OperationGroup):
             if where:
                 return sum(1 for _ in self._matching(key, test, reads, part, names))
             # None and {} are met by every item.
-            return reads.count_items(part, *names, self._now())
+            return reads.count_items(part, *names, self._expiry_now())
 
         return await self._read_items_below(key, namespace, read) or 0
 
@@ -536,7 +536,7 @@ class ItemOperations(OperationGroup):
         self, key: Key, test: Test, reads: StorageReads, part: int, names: Names
     ) -> Iterator[tuple[ItemRow, Any]]:
         """Yield the items in a range of namespaces that pass a test, with values."""
-        now = self._now()
+        now = self._expiry_now()
         for row in in_slices(reads.newest_items(part, *names)):
             if self._current_item(key, row, now):
                 value = value_of_item_row(row)
@@ -544,26 +544,26 @@ class ItemOperations(OperationGroup):
                     yield row, value
 
     @observed("items_sweep", int)
-    async def sweep(self, app: str, user: str) -> int:
+    async def sweep_items(self, app: str, user: str) -> int:
         """Delete the expired items of a user; return their number."""
         key = self._checked_item_owner(app, user, write=True)
-        waiting = self._refreshing.flush(key)
+        waiting = self._refreshing.flush_expiries(key)
         if waiting is not None:
             await Join(waiting)
         job = store.SweepItems(*key)
         await Join(self.memory.storage.submit(job))
         return job.swept
 
-    def finish(self) -> None:
+    def finish_item_writes(self) -> None:
         """Write the refreshed TTLs, before the file is closed."""
         if self._process == os.getpid():
-            self._refreshing.finish()
+            self._refreshing.write_waiting_expiries()
 
-    def _now(self) -> float:
+    def _expiry_now(self) -> float:
         return self.memory.storage.expiry_clock.now()
 
     def _current_item(self, key: Key, row: ItemRow, now: float) -> ItemRow | None:
-        return self._refreshing.current(key, row, now)
+        return self._refreshing.current_item(key, row, now)
 
     def _refresh_item_ttls(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
         if not self.memory.read_only:

@@ -89,7 +89,7 @@ class WriteReviewer:
         self._limits = limits
         self.thread = PluginExecutor("vecall-hook")
 
-    async def review(
+    async def review_drafts(
         self, key: Key, drafts: list[Draft], scope: str = "user", explicit: bool = False
     ) -> list[Draft]:
         """Return the accepted drafts, changed by the hook; see `review_each_draft`."""
@@ -118,9 +118,9 @@ class WriteReviewer:
             return hook(PendingWrite(*key, memory))
 
         concurrent = is_async(hook)
-        verdicts = await self.thread.call(
+        verdicts = await self.thread.call_plugin(
             partial(
-                _await_verdicts if concurrent else _collect_verdicts, judge, drafts
+                _await_verdicts if concurrent else _collect_hook_verdicts, judge, drafts
             ),
             concurrent=concurrent,
             name="on_write",
@@ -141,7 +141,7 @@ Judge = Callable[[Draft], object]
 """Calls the hook with a draft; returns its verdict, or an awaitable of it."""
 
 
-def _collect_verdicts(judge: Judge, drafts: Iterable[Draft]) -> Any:
+def _collect_hook_verdicts(judge: Judge, drafts: Iterable[Draft]) -> Any:
     verdicts: list[object] = []
     waiting = in_slices(drafts)
     for draft in waiting:
@@ -246,7 +246,7 @@ class Runtime:
         if self._path is None or is_new:
             self._embedder = automatic() if isinstance(embedder, str) else embedder
         self._check_floors()
-        self._open(warn=True)
+        self._open_memory_file(warn=True)
 
     @property
     def place(self) -> str:
@@ -257,7 +257,7 @@ class Runtime:
             return shortened(str(self._path))
         return "in a database"
 
-    def _open(self, *, warn: bool) -> None:
+    def _open_memory_file(self, *, warn: bool) -> None:
         """Open the file in this process; `warn` enables warnings."""
         options = self._storage_options
         self.storage = store.open_storage(
@@ -305,7 +305,7 @@ class Runtime:
             budget=self._storage_options.cache_bytes,
             items=self.item_cache,
         )
-        self.storage.publish = search_index.partitions.publish
+        self.storage.publish = search_index.partitions.publish_change
         return search_index
 
     def _open_in_child(self) -> None:
@@ -326,7 +326,7 @@ class Runtime:
             keep_inherited(self.item_cache)
             self._abandoned.detach()
             self._closing = threading.RLock()
-            self._open(warn=False)
+            self._open_memory_file(warn=False)
             self.after_fork()
 
     @property
@@ -337,7 +337,7 @@ class Runtime:
     def use_search_index(self) -> Use:
         """Return a context that keeps the current search index open."""
         self.check_open()
-        while (use := self.search_index.enter()) is None:
+        while (use := self.search_index.begin_use()) is None:
             self.check_open()
         return use
 
@@ -349,7 +349,7 @@ class Runtime:
             self.file_model = model.name
             self.search_index = self._make_search_index(model, EmbeddingQueue(embedder))
             old.partitions.retired = True
-            retiring = old.retiring(partial(self._retired.pop, old, None))
+            retiring = old.retiring_thread(partial(self._retired.pop, old, None))
             self._retired[old] = retiring
             retiring.start()
 
@@ -409,18 +409,18 @@ class Runtime:
         self.file_model = given.name
         return self.storage.adopt_model(given)
 
-    def refuse_nested(self) -> None:
+    def refuse_nested_call(self) -> None:
         """Raise if a function that this service calls is the caller."""
-        self.gate.thread.refuse_nested()
+        self.gate.thread.refuse_nested_call()
         for search_index in self.servings:
-            search_index.refuse_nested()
+            search_index.refuse_nested_call()
 
     def close(self) -> None:
         """Finish pending writes and close the file; continue an interrupted call."""
         if self.is_foreign:
             self.closed = True
             return  # threads and connections belong to the parent
-        self.refuse_nested()
+        self.refuse_nested_call()
         self.closed = True
         with self._closing:
             if self.is_finished:

@@ -22,8 +22,8 @@ from vecall.content import as_list
 from vecall.filters.metadata import (
     asks_times,
     filter_leaves_out,
-    passes_labels,
-    scan_of,
+    metadata_test,
+    passes_label_filter,
     with_times,
 )
 from vecall.filters.rights import FULL
@@ -134,12 +134,12 @@ class Searches(Runtime):
             except RetiredModelError:
                 continue
             finally:
-                search_index.leave(use)
+                search_index.end_use(use)
             offset = arguments.offset
             return found.with_memories(found.memories[offset:]) if offset else found
 
     @observed("explain")
-    async def explain(
+    async def explain_search(
         self, arguments: SearchArguments, memory_id: str, scope: str
     ) -> Explanation:
         """Return why a search returns a memory, or does not."""
@@ -409,11 +409,11 @@ def _passing_memories(
 ) -> list[MemoryEntry]:
     """Return the memories that pass a filter."""
     # LimitExceededError: it takes more than `most` comparisons of metadata.
-    test = None if filter_.metadata is None else scan_of(filter_.metadata, most)
+    test = None if filter_.metadata is None else metadata_test(filter_.metadata, most)
     return [
         memory
         for memory in memories
-        if passes_labels(memory, filter_)
+        if passes_label_filter(memory, filter_)
         and not filter_leaves_out(str(memory.id), memory.session_id, filter_)
         and (test is None or test(_values_to_test(memory, filter_)))
     ]

@@ -206,7 +206,7 @@ class SummarizerCalls:
         """Create the object; the first call starts its thread."""
         self.thread = PluginExecutor("vecall-summarizer")
 
-    def restart(self) -> None:
+    def restart_thread(self) -> None:
         """Start a new thread in a forked child."""
         self.thread = PluginExecutor("vecall-summarizer")
 
@@ -245,7 +245,7 @@ class SummarizerCalls:
         """Call a summarizer off the event loop; return its summaries."""
         names = dict(zip(("app_name", "user_id", "id"), place, strict=True))
         session = {**names, "events": events}
-        found = await self.thread.call(
+        found = await self.thread.call_plugin(
             partial(provider.get_summaries, session),
             concurrent=is_async(provider.get_summaries),
             name="the summarizer",
@@ -284,14 +284,14 @@ class SessionObserver(OperationGroup):
         self.on_buffered: Callable[[], None] = lambda: None
         """Called after new turns were buffered; a session may now be due sooner."""
 
-    def under(self, memory: Writes) -> Self:
+    def with_rights(self, memory: Writes) -> Self:
         """Return the same observer for callers with fewer rights."""
-        observer = super().under(memory)
+        observer = super().with_rights(memory)
         observer.on_buffered = lambda: self.on_buffered()
         return observer
 
     @observed("observe_session", len)
-    async def observe(self, session: object) -> list[str]:
+    async def observe_session(self, session: object) -> list[str]:
         """Buffer the new turns of a session; return the ids of memories made now."""
         due, parts = await self._read_session(session)
         await self._buffer_turns(due, parts)
@@ -358,7 +358,7 @@ class SessionObserver(OperationGroup):
         # A storage without claims takes it from the end of `listed`.
         storage = self.memory.storage
         if storage.claims is not None:
-            claim = partial(storage.claims.session, _LEASE_S)
+            claim = partial(storage.claims.claim_session, _LEASE_S)
             return await Join(self.memory.threads.short(claim))
         while listed:
             session = listed.pop()
@@ -395,7 +395,7 @@ class SessionObserver(OperationGroup):
         new, drafts = await Join(threads.short(self._find_new_turns, due, parts))
         if not new:
             return
-        reviewed = await self.memory.gate.review((due.app, due.user), drafts)
+        reviewed = await self.memory.gate.review_drafts((due.app, due.user), drafts)
         ids = {id_ for id_, _ in new}  # a text that the hook made too long has more
         new += [(draft.id, draft) for draft in reviewed if draft.id not in ids]
         turns = await self.memory.parse_items(buffered_events, new, reviewed)

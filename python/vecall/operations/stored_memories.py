@@ -67,12 +67,12 @@ class StoredMemories(OperationGroup):
         validation.check_name(memory_id, "memory_id", self.memory.limits)
         return key
 
-    def _checked_ids(self, memory_ids: object) -> list[str]:
+    def _checked_memory_ids(self, memory_ids: object) -> list[str]:
         limits = self.memory.limits
         ids = as_list(memory_ids, "memory_ids")
         return [validation.check_name(id_, "memory_ids", limits) for id_ in ids]
 
-    def _read_row(
+    def _read_memory_row(
         self, reads: store.StorageReads, key: Key, memory_id: str, now: float
     ) -> store.Row:
         row = reads.find(*key, memory_id, now, self.memory.rights)
@@ -90,7 +90,7 @@ class StoredMemories(OperationGroup):
         key = self._key_of_memory(app, user, memory_id, scope, write=False)
 
         def read(reads: store.StorageReads, now: float) -> types.MemoryEntry:
-            row = self._read_row(reads, key, memory_id, now)
+            row = self._read_memory_row(reads, key, memory_id, now)
             return entry_of_row(row, scope=scope)
 
         return await self.memory.read_storage(key, read, short=True)
@@ -102,7 +102,7 @@ class StoredMemories(OperationGroup):
         """Return the memory of each id; None for an id without one."""
         memory = self.memory
         key = memory.key(app, user, scope, write=False)
-        ids = self._checked_ids(memory_ids)
+        ids = self._checked_memory_ids(memory_ids)
         expired = validation.checked_bool(include_expired, "include_expired")
         if not ids:
             return []
@@ -114,7 +114,7 @@ class StoredMemories(OperationGroup):
             known = {row.id: entry_of_row(row, scope=scope) for row in in_slices(rows)}
             return [known.get(id_) for id_ in ids]
 
-        return await Join(memory.threads.page(key, len(ids), read))
+        return await Join(memory.threads.run_page_read(key, len(ids), read))
 
     @observed("expand_session", len)
     async def expand_session(
@@ -130,11 +130,11 @@ class StoredMemories(OperationGroup):
 
         def read() -> list[types.MemoryEntry]:
             with memory.read_committed_state(key) as (reads, now):
-                row = self._read_row(reads, key, memory_id, now)
+                row = self._read_memory_row(reads, key, memory_id, now)
                 turns = reads.turns_around(row, *counts, now, memory.rights)
             return [entry_of_row(turn) for turn in in_slices(turns)]
 
-        return await Join(memory.threads.page(key, sum(counts), read))
+        return await Join(memory.threads.run_page_read(key, sum(counts), read))
 
     @observed("touch", int)
     async def touch(
@@ -142,25 +142,25 @@ class StoredMemories(OperationGroup):
     ) -> int:
         """Move the expiry of memories; return how many were found."""
         key = self.memory.key(app, user, scope, write=True)
-        ids = self._checked_ids(memory_ids)
+        ids = self._checked_memory_ids(memory_ids)
         seconds = None if ttl is None else ttl_seconds(ttl)
         if not ids:
             return 0
         job = store.TouchMemories(*key, ids, seconds, self.memory.rights)
-        return len((await self._write(job)).ids)
+        return len((await self._run_write_job(job)).ids)
 
     @observed("mark_used", int)
     async def mark_used(self, app: str, user: str, memory_ids: object) -> int:
         """Count one use of each memory; return how many were found."""
         key = self.memory.key(app, user, write=True)
-        ids = self._checked_ids(memory_ids)
+        ids = self._checked_memory_ids(memory_ids)
         if not ids:
             return 0
         job = store.MarkUsed(*key, ids, self.memory.rights)
-        return len((await self._write(job)).marked)
+        return len((await self._run_write_job(job)).marked)
 
     @observed("history", len)
-    async def history(
+    async def revisions_of(
         self, app: str, user: str, memory_id: str, scope: str
     ) -> list[types.Revision]:
         """Return the current and the former versions of a memory."""
@@ -188,7 +188,7 @@ class StoredMemories(OperationGroup):
         return await Join(memory.threads.long(key, read))
 
     @observed("update")
-    async def update(
+    async def update_memory(
         self,
         app: str,
         user: str,
@@ -221,7 +221,7 @@ class StoredMemories(OperationGroup):
         async def write() -> store.Row:
             row = await memory.read_storage(
                 key,
-                lambda reads, now: self._read_row(reads, key, memory_id, now),
+                lambda reads, now: self._read_memory_row(reads, key, memory_id, now),
                 short=True,
             )
             # Superseded memories were archived at the first write; some may be live.
@@ -264,7 +264,7 @@ class StoredMemories(OperationGroup):
         """Archive a memory: it stays stored, but searches do not return it."""
         key = self._key_of_memory(app, user, memory_id, scope, write=True)
         job = store.ArchiveMemories(*key, [memory_id], rights=self.memory.rights)
-        if not (await self._write(job)).removed:
+        if not (await self._run_write_job(job)).removed:
             raise errors.NotFoundError(_NO_MEMORY)
 
     @observed("restore", len)
@@ -286,7 +286,7 @@ class StoredMemories(OperationGroup):
         job = store.RestoreMemory(
             *key, memory_id, memory.quota, state, seen, rights=memory.rights
         )
-        return list((await self._write(job)).ids)
+        return list((await self._run_write_job(job)).ids)
 
     # Lists and figures.
 
@@ -301,7 +301,7 @@ class StoredMemories(OperationGroup):
         return validation.check_filter(filter_, self.memory.limits, by_metadata=True)
 
     @observed("list", len)
-    async def list_page(
+    async def list_memory_page(
         self,
         app: str,
         user: str,
@@ -332,7 +332,7 @@ class StoredMemories(OperationGroup):
             return types.Page.of(entries, limit, lambda entry: entry.id)
 
         if conditions.metadata is None:
-            return await Join(memory.threads.page(key, limit, page))
+            return await Join(memory.threads.run_page_read(key, limit, page))
         return await Join(memory.threads.long(key, page))  # reads row by row
 
     @observed("count")
@@ -356,7 +356,7 @@ class StoredMemories(OperationGroup):
         )
 
     @observed("figures")
-    async def figures(
+    async def memory_counts(
         self, app: str, user: str, state: str, scope: str, include_expired: bool
     ) -> types.MemoryFigures:
         """Return how many memories a user has, by day and by kind."""
@@ -411,7 +411,7 @@ class StoredMemories(OperationGroup):
     ) -> list[bool]:
         """Delete memories in one transaction; return whether each was there."""
         key = self.memory.key(app, user, scope, write=True)
-        ids = self._checked_ids(memory_ids)
+        ids = self._checked_memory_ids(memory_ids)
         if not ids:
             return []
         gone = set((await self._delete(key, list(dict.fromkeys(ids)))).ids)
@@ -454,9 +454,9 @@ class StoredMemories(OperationGroup):
         """Delete all memories of a user, or every trace of one."""
         validation.checked_bool(forget, "forget")
         key = self.memory.key(app, user, scope, write=True)
-        return len((await self._delete_partition(key, forget)).ids)
+        return len((await self._delete_user_partition(key, forget)).ids)
 
-    async def _delete_partition(self, key: Key, forget: bool) -> Change:
+    async def _delete_user_partition(self, key: Key, forget: bool) -> Change:
         memory = self.memory
         job: store.WriteJob = store.DeleteMemories(*key, rights=memory.rights)
         if forget:
@@ -465,13 +465,13 @@ class StoredMemories(OperationGroup):
         embedding = memory.search_index.embedding
         if embedding is not None:
             embedding.forget_user(*key)
-        change = await self._write(job)
+        change = await self._run_write_job(job)
         memory.item_cache.drop(key)
         snapshots = memory.storage.snapshots
         if snapshots is not None and change.part:
             # A snapshot that stays is not used any more, and a purge removes it.
             with suppress(errors.VecallError):
-                snapshots.remove(change.part)
+                snapshots.remove_snapshot(change.part)
         return change
 
     @observed("delete_app", int)
@@ -492,7 +492,7 @@ class StoredMemories(OperationGroup):
 
         count = 0
         for key in await self.memory.read_storage(None, partitions):
-            count += len((await self._delete_partition(key, forget)).ids)
+            count += len((await self._delete_user_partition(key, forget)).ids)
         return count
 
     async def _delete(
@@ -500,11 +500,11 @@ class StoredMemories(OperationGroup):
     ) -> Change:
         """Delete memories; see `DeleteMemories` for the conditions."""
         rights = self.memory.rights
-        return await self.memory.delete(
+        return await self.memory.run_deletion(
             store.DeleteMemories(*key, ids, rights=rights, **conditions)
         )
 
-    async def _write(self, job: store.WriteJob) -> Change:
+    async def _run_write_job(self, job: store.WriteJob) -> Change:
         return await Join(self.memory.storage.submit(job))
 
     # Forgetting in two steps: propose memories, then confirm to delete them.
@@ -532,7 +532,7 @@ class StoredMemories(OperationGroup):
         if not found:
             return types.ForgetProposal("", [], expires_at)
         job = store.ProposeForget(*key, {str(each.id): each.text for each in found})
-        await self._write(job)
+        await self._run_write_job(job)
         return types.ForgetProposal(job.token, found, expires_at)
 
     async def _find_near_best(

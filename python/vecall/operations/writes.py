@@ -20,7 +20,7 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, list_of_one_or_more
 from vecall.filters.rights import Rights
-from vecall.index.embedding import EmbeddingQueue, embedded_text
+from vecall.index.embedding import EmbeddingQueue, text_to_embed
 from vecall.ingest.drafts import (
     GivenTurns,
     Written,
@@ -35,7 +35,7 @@ from vecall.ingest.drafts import (
 )
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.passages import SUMMARY, each_draft
-from vecall.lexical.statements import OFFERED, likeness
+from vecall.lexical.statements import OFFERED, text_likeness
 from vecall.limits import Limits
 from vecall.operations.searches import ALONE, ALONE_BY_WORDS, Searches
 from vecall.scalars import exact
@@ -115,7 +115,7 @@ async def find_similar_statements(
             rows = reads.find_many(*key, list(known), now, memory.rights)
         found = []
         for row in in_slices(list(filter(is_statement, rows))):
-            like = likeness(draft.text, row.text, known[row.id])
+            like = text_likeness(draft.text, row.text, known[row.id])
             if like.score >= OFFERED:
                 found.append((like.score, row.time, row, like.says))
         found.sort(key=lambda each: each[:2], reverse=True)
@@ -194,7 +194,7 @@ def _unembedded(
         if known.vectors:
             draft.vec = known.vectors.get((draft.hash, draft.author))
         if draft.vec is None:
-            text = embedded_text(draft.author, draft.text)
+            text = text_to_embed(draft.author, draft.text)
             new.setdefault(text, []).append(draft)
     return new
 
@@ -337,9 +337,9 @@ class Writes(Searches):
     async def _delete_rewound(self, key: Key, ids: Sequence[str]) -> None:
         """Delete stored turns that a rewind of the session removed."""
         if ids:
-            await self.delete(store.DeleteMemories(*key, ids, rights=self.rights))
+            await self.run_deletion(store.DeleteMemories(*key, ids, rights=self.rights))
 
-    async def delete(self, job: store.DeleteMemories) -> store.Change:
+    async def run_deletion(self, job: store.DeleteMemories) -> store.Change:
         """Delete memories, and drop the cached embeddings of the user's texts."""
         embedding = self.search_index.embedding
         if embedding is not None:
@@ -365,7 +365,7 @@ class Writes(Searches):
         refused: dict[str, LeftOutReason] = {}
         if not (request.reviewed or self.gate.is_open):
             proposed = drafts
-            drafts = await self.gate.review(
+            drafts = await self.gate.review_drafts(
                 request.requested_by or key,
                 drafts,
                 request.scope,
@@ -477,7 +477,7 @@ class Writes(Searches):
                 for draft in new[text]:
                     draft.vec = vec
 
-    def restricted(self, rights: Rights) -> RestrictedRuntime:
+    def restricted_to_rights(self, rights: Rights) -> RestrictedRuntime:
         """Return the file for callers with fewer rights."""
         return _restricted_class_of(type(self))(self, rights)
 
@@ -498,7 +498,7 @@ class OperationGroup:
         self.memory = memory
         self.telemetry = memory.telemetry
 
-    def under(self, memory: Writes) -> Self:
+    def with_rights(self, memory: Writes) -> Self:
         """Return the same operations for callers with fewer rights."""
         group = copy.copy(self)
         group.memory = memory

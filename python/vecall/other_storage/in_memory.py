@@ -20,7 +20,7 @@ from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import ConfigError
 from vecall.filters.metadata import EVERY
 from vecall.index.embedding import EmbeddingQueue
-from vecall.lexical.tokenizer import has_word
+from vecall.lexical.tokenizer import has_word_or_emoji
 from vecall.operations.options import checked_option_group
 from vecall.operations.searches import SearchArguments
 from vecall.operations.writes import Writes
@@ -104,7 +104,7 @@ class _MatchingRecall(searcher.Searcher):
         self._matching = matching
 
     async def search(self, request: searcher.SearchRequest) -> SearchMemoryResponse:
-        if not has_word(request.query):
+        if not has_word_or_emoji(request.query):
             return SearchMemoryResponse()
         found = await Join(self._loader.submit_scan(request.key, self._best, request))
         now = self._expiry_clock.wall()

@@ -54,7 +54,7 @@ class _Sum:
     size: int = 0
     sessions: set[DueSession] = field(default_factory=set)  # one user's, with turns
 
-    def add(self, turns: Collection[BufferedTurn], sign: int = 1) -> None:
+    def add_turns(self, turns: Collection[BufferedTurn], sign: int = 1) -> None:
         self.turns += sign * len(turns)
         self.size += sign * sum(
             _TURN_OVERHEAD_BYTES + 2 * len(str(turn.event)) for turn in turns
@@ -73,7 +73,7 @@ class SessionBuffer:
         self._ids = 0
         self._due: dict[DueSession, float] = {}
 
-    def known(self, due: DueSession, ids: Collection[str]) -> set[str]:
+    def known_turn_ids(self, due: DueSession, ids: Collection[str]) -> set[str]:
         """Return those ids that an earlier call observed in the session."""
         with self._lock:
             session = self._sessions.get(due)
@@ -102,8 +102,8 @@ class SessionBuffer:
             if more:
                 self._of_user[due[:2]] = own
                 own.sessions.add(due)
-            own.add(more)
-            self._all.add(more)
+            own.add_turns(more)
+            self._all.add_turns(more)
             session.waiting.update({turn.id: turn for turn in more})
             delay = None
             if isinstance(due_by, Inactivity):
@@ -121,13 +121,13 @@ class SessionBuffer:
             session.seen.update(new)
             self._drop_oldest_sessions()
 
-    def turns(self, due: DueSession) -> list[BufferedTurn]:
+    def buffered_turns(self, due: DueSession) -> list[BufferedTurn]:
         """Return the buffered turns of a session, in order."""
         with self._lock:
             session = self._sessions.get(due)
             return [] if session is None else list(session.waiting.values())
 
-    def done(self, due: DueSession, ids: Sequence[str]) -> bool:
+    def remove_done_turns(self, due: DueSession, ids: Sequence[str]) -> bool:
         """Remove turns that became memories; False if one is no longer buffered."""
         with self._lock:
             session = self._sessions.get(due)
@@ -139,7 +139,7 @@ class SessionBuffer:
             session.failures = 0
             return True
 
-    def drop(
+    def drop_turns(
         self, app: str, user: str, ids: Collection[str] | None, name: str | None = None
     ) -> int:
         """Discard a user's turns, of all ids or sessions for None; return how many."""
@@ -165,7 +165,7 @@ class SessionBuffer:
                 self._due[due] = now + min(pause, _MAX_PAUSE_S)
                 session.failures += 1
 
-    def due(self, now: float) -> list[DueSession]:
+    def due_sessions(self, now: float) -> list[DueSession]:
         """Return the sessions that are due."""
         with self._lock:
             return [due for due, at in self._due.items() if at <= now]
@@ -175,15 +175,15 @@ class SessionBuffer:
         with self._lock:
             return min(self._due.values(), default=None)
 
-    def count(self) -> int:
+    def count_turns(self) -> int:
         """Return the number of buffered turns."""
         return self._all.turns
 
     def _remove(self, due: DueSession, session: _Session, ids: Collection[str]) -> None:
         gone = [session.waiting.pop(id_) for id_ in ids]
         own = self._of_user[due[:2]]
-        own.add(gone, -1)
-        self._all.add(gone, -1)
+        own.add_turns(gone, -1)
+        self._all.add_turns(gone, -1)
         if not session.waiting:
             self._due.pop(due, None)
             own.sessions.discard(due)
@@ -192,7 +192,7 @@ class SessionBuffer:
 
     def _check_buffer_room(self, own: _Sum, more: Sequence[BufferedTurn]) -> None:
         after = _Sum()
-        after.add(more)
+        after.add_turns(more)
         over = (
             own.turns + after.turns > MAX_USER_TURNS
             or own.size + after.size > MAX_USER_BYTES
@@ -269,7 +269,7 @@ class ForgetProposals:
         self._lock = threading.Lock()
         self._proposals: OrderedDict[str, Proposal] = OrderedDict()
 
-    def add(self, proposal: Proposal, now: float) -> str:
+    def add_forget_proposal(self, proposal: Proposal, now: float) -> str:
         """Store a proposal, drop old ones, and return its token."""
         token = secrets.token_urlsafe(9)
         with self._lock:
@@ -284,7 +284,7 @@ class ForgetProposals:
                 self._proposals.popitem(last=False)
         return token
 
-    def take(
+    def take_forget_proposal(
         self,
         owner: tuple[str, str],
         token: str,

@@ -425,7 +425,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             ReentrantCallError: The store, the embedder or the summarizer is the caller.
         """
-        self._memory.refuse_nested()
+        self._memory.refuse_nested_call()
         was_closed, self._memory.closed = self._memory.closed, True
         self._worker.close()
         self._memory.close(quiet=was_closed)

@@ -26,7 +26,7 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, list_of_one_or_more, to_valid_utf8
 from vecall.embedders import Vectors
 from vecall.filters.metadata import asks_times, passes
-from vecall.index.embedding import EmbeddingQueue, embedded_text
+from vecall.index.embedding import EmbeddingQueue, text_to_embed
 from vecall.ingest.drafts import (
     Parted,
     Written,
@@ -42,7 +42,7 @@ from vecall.ingest.drafts import (
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.passages import each_draft
 from vecall.lexical import content_words
-from vecall.lexical.tokenizer import has_word
+from vecall.lexical.tokenizer import has_word_or_emoji
 from vecall.limits import Compaction, Limits, Trigger
 from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import (
@@ -260,7 +260,7 @@ class VectorStoreMemory:
         """Called after new turns were buffered; a session may now be due sooner."""
         self._embedding = embedding
         self._expiry_clock = expiry_clock
-        self._law = Calibration.shipped().of_cosine().law()
+        self._law = Calibration.shipped().of_cosine().engine_law()
         self._top_k = validation.check_top_k(top_k, self.limits)
         self._min_similarity = min_similarity
         self._ttl = ttl
@@ -307,7 +307,7 @@ class VectorStoreMemory:
         """Store turns, and delete those that a rewind among them removed."""
         app, user = str(scope.app), str(scope.user)
         scope = scope._replace(include=self._include)
-        turns = await self._read(
+        turns = await self._parse_args(
             drafts_of_turns, events, session_id, scope, self.limits, in_slices
         )
         require_some_draft(turns.given)
@@ -323,7 +323,7 @@ class VectorStoreMemory:
         self._check_owner(app, user)
         entries = in_slices(list_of_one_or_more(memories, "memories"))
         scope = call_metadata(metadata, app, user)
-        given = await self._read(entry_drafts, entries, scope, self.limits)
+        given = await self._parse_args(entry_drafts, entries, scope, self.limits)
         ids = await self._add_drafts(app, user, each_draft(given))
         return align_ids_with_items(given, Written(ids, {}))
 
@@ -332,14 +332,14 @@ class VectorStoreMemory:
     ) -> list[str]:
         """Embed and store; return the ids. `close` waits for calls in progress."""
         self._check_row_ttl(drafts)
-        texts = [embedded_text(draft.author, draft.text) for draft in drafts]
+        texts = [text_to_embed(draft.author, draft.text) for draft in drafts]
         vectors = await self._embedding.embed_texts(app, user, texts)
         if None in vectors:
             msg = (
                 "the embedder returned a zero vector, which a vector store cannot hold"
             )
             raise errors.EmbedderError(msg)
-        wall, now = self._expiry_clock.times()
+        wall, now = self._expiry_clock.wall_and_expiry_times()
 
         async def store() -> None:
             for draft, vector in zip(drafts, vectors, strict=True):
@@ -364,7 +364,7 @@ class VectorStoreMemory:
         if not ids:
             return
         if has_method(self.store, "delete"):
-            await self._delete_rows(app, user, ids, "delete")
+            await self._delete_stored_rows(app, user, ids, "delete")
         elif not self._warned:
             self._warned = True
             _log.warning(
@@ -405,10 +405,10 @@ class VectorStoreMemory:
         """Return the memories nearest to a query, with their scores, best first."""
         app, user = str(scope.app_name), str(scope.user_id)
         query = to_valid_utf8(query[: self.limits.max_query_chars])
-        if vector is None and not has_word(query):
+        if vector is None and not has_word_or_emoji(query):
             return []
         if vector is None:
-            vector = self._embedding.known_query(app, user, query)
+            vector = self._embedding.cached_query_vector(app, user, query)
         if vector is None:
             vector = await self._embedding.embed_query(app, user, query)
         if not vector.any():
@@ -445,7 +445,7 @@ class VectorStoreMemory:
         while True:
             rows = await self.store.search(vector, wanted, scope)
             hits = checked_store_results(rows, scope)
-            wall, now = self._expiry_clock.times()
+            wall, now = self._expiry_clock.wall_and_expiry_times()
             expired = {hit.id for hit in hits if is_expired_hit(hit, now, wall)}
             found = [hit for hit in hits if hit.id not in expired]
             if not expired:
@@ -468,10 +468,10 @@ class VectorStoreMemory:
         if memory_id is None:
             return
         id_ = validation.check_name(memory_id, "memory_id", self.limits)
-        await self._delete_rows(app, user, [id_], "delete_memory")
-        self._waiting.drop(app, user, {id_})
+        await self._delete_stored_rows(app, user, [id_], "delete_memory")
+        self._waiting.drop_turns(app, user, {id_})
 
-    async def _delete_rows(
+    async def _delete_stored_rows(
         self, app: str, user: str, ids: Sequence[str], who: str
     ) -> int:
         """Delete memories of a user; return how many existed."""
@@ -509,7 +509,7 @@ class VectorStoreMemory:
             self._embedding.forget_user(app, user)
         scope = VectorStoreFilter(app_name=app, user_id=user, session_id=session_id)
         count = int(await self._run_on_store(lambda: delete_many(scope)))
-        return count + self._waiting.drop(app, user, None, session_id)
+        return count + self._waiting.drop_turns(app, user, None, session_id)
 
     async def propose_forget(
         self, app: str, user: str, query: str, top_k: int
@@ -529,7 +529,7 @@ class VectorStoreMemory:
         if meant:
             shown = {str(each.id): each.text for each in meant}
             proposal = Proposal((app, user), shown, now + LASTS_S)
-            token = self._proposals.add(proposal, now)
+            token = self._proposals.add_forget_proposal(proposal, now)
         return types.ForgetProposal(token, meant, now + LASTS_S)
 
     async def confirm_forget(self, app: str, user: str, token: str, ids: object) -> int:
@@ -538,15 +538,15 @@ class VectorStoreMemory:
         validation.check_name(token, "token", self.limits)
         chosen = chosen_proposal_ids(ids, self.limits)
         now = self._expiry_clock.now()
-        proposal = self._proposals.take((app, user), token, chosen, now)
+        proposal = self._proposals.take_forget_proposal((app, user), token, chosen, now)
         meant = list(proposal.shown) if chosen is None else chosen
         try:
-            count = await self._delete_rows(app, user, meant, "confirm_forget")
+            count = await self._delete_stored_rows(app, user, meant, "confirm_forget")
         except BaseException:
             # Some memories may be deleted; the same token deletes the rest.
             self._proposals.put_back_forget_proposal(token, proposal)
             raise
-        self._waiting.drop(app, user, set(meant))
+        self._waiting.drop_turns(app, user, set(meant))
         return count
 
     async def observe_session(self, session: object) -> list[str]:
@@ -577,7 +577,7 @@ class VectorStoreMemory:
         """Make memories of the sessions that are due; return the number of sessions."""
         self._check_open()
         done = 0
-        for due in self._waiting.due(self._expiry_clock.now()):
+        for due in self._waiting.due_sessions(self._expiry_clock.now()):
             try:
                 await self._make_memories(due, compactions_only=False)
                 done += 1
@@ -605,12 +605,12 @@ class VectorStoreMemory:
         app, user = head.app, head.user
         self._check_owner(app, user)
         due = DueSession(app, user, head.id)
-        parted: Parted = await self._read(split_by_rewind, head.events, in_slices)
+        parted: Parted = await self._parse_args(split_by_rewind, head.events, in_slices)
         taken_back = memory_ids_of(parted.taken_back, head.id)
-        content: SessionContent = await self._read(
+        content: SessionContent = await self._parse_args(
             session_content, parted.counted, head, self.limits, self._include
         )
-        known = self._waiting.known(due, content)
+        known = self._waiting.known_turn_ids(due, content)
         new = {
             id_: each
             for id_, each in content.items()
@@ -624,9 +624,9 @@ class VectorStoreMemory:
             id_: None if id_ in late else event_as_buffered(each)
             for id_, each in new.items()
         }
-        self._waiting.drop(app, user, set(taken_back), due.session)
+        self._waiting.drop_turns(app, user, set(taken_back), due.session)
         gone = [f"\0{id_}" for id_ in taken_back]  # ids of turns contain no NUL
-        new_gone = set(gone) - self._waiting.known(due, gone)
+        new_gone = set(gone) - self._waiting.known_turn_ids(due, gone)
         await self._delete_rewound(app, user, [g[1:] for g in new_gone])
         turns |= dict.fromkeys(new_gone)
         self._waiting.buffer_turns(due, turns, self._expiry_clock.now(), due_by)
@@ -637,7 +637,7 @@ class VectorStoreMemory:
     ) -> list[str]:
         """Make memories of a session, after the run in progress."""
         self._check_open()
-        self.refuse_nested()
+        self.refuse_nested_call()
         mine: Future[list[str]] = InterruptibleFuture()
         # Mark it as running, so that a cancelled caller cannot cancel it.
         mine.set_running_or_notify_cancel()
@@ -650,7 +650,7 @@ class VectorStoreMemory:
                 # The caller of the other run gets its error; this run tries again.
                 with suppress(Exception):
                     await Join(other)
-            run = partial(self._run_flush, due, mine, compactions_only)
+            run = partial(self._flush_session_here, due, mine, compactions_only)
             self._maker.run(run, concurrent=False)
         except BaseException as error:
             self._end_session_run(due, mine)
@@ -661,7 +661,7 @@ class VectorStoreMemory:
         made: list[str] = await Join(mine)
         return made
 
-    def _run_flush(
+    def _flush_session_here(
         self, due: DueSession, promise: Future[list[str]], compactions_only: bool
     ) -> None:
         """Make memories of a session on this thread, and resolve a promise."""
@@ -685,11 +685,11 @@ class VectorStoreMemory:
         made: list[str] = []
         if isinstance(self.trigger, Compaction):
             waiting = self._waiting
-            while found := first_compaction(waiting.turns(due), due.session):
+            while found := first_compaction(waiting.buffered_turns(due), due.session):
                 made += await self._remember_drafts(due, *found)
         if compactions_only:
             return made
-        while turns := self._waiting.turns(due):
+        while turns := self._waiting.buffered_turns(due):
             drafts = await self._summarizing.drafts(self.summarizer, due, turns)
             made += await self._remember_drafts(due, drafts, turns)
         return made
@@ -699,16 +699,16 @@ class VectorStoreMemory:
     ) -> list[str]:
         """Store drafts made of turns, unless one of the turns was deleted meanwhile."""
         ids = [turn.id for turn in turns]
-        waiting = {turn.id for turn in self._waiting.turns(due)}
+        waiting = {turn.id for turn in self._waiting.buffered_turns(due)}
         if not waiting.issuperset(ids):
             return []
         written = await self._add_drafts(due.app, due.user, drafts)
-        if self._waiting.done(due, ids):
+        if self._waiting.remove_done_turns(due, ids):
             return written
         await self._delete_rewound(due.app, due.user, written)
         return []
 
-    async def _read(self, function: Callable[..., T], *args: Any) -> T:
+    async def _parse_args(self, function: Callable[..., T], *args: Any) -> T:
         """Parse arguments off the event loop."""
         work = partial(function, *args)
         result: T = await Join(self._reader.run(work, concurrent=False))
@@ -730,19 +730,19 @@ class VectorStoreMemory:
         if self.closed:
             raise errors.ClosedError("the memory service is closed")
 
-    def refuse_nested(self) -> None:
+    def refuse_nested_call(self) -> None:
         """Raise ReentrantCallError if a run, the store or a provider is the caller."""
-        self._maker.refuse_nested()
-        self._summarizing.thread.refuse_nested()
-        self._embedding.thread.refuse_nested()
-        self._thread.refuse_nested()
-        self._reader.refuse_nested()
+        self._maker.refuse_nested_call()
+        self._summarizing.thread.refuse_nested_call()
+        self._embedding.thread.refuse_nested_call()
+        self._thread.refuse_nested_call()
+        self._reader.refuse_nested_call()
 
     def close(self, *, quiet: bool) -> None:
         """Finish the calls in progress and end the threads; discard buffered turns."""
         self._maker.close()
         self._summarizing.thread.close()
-        left = self._waiting.count()
+        left = self._waiting.count_turns()
         if left and not quiet:
             _log.warning(
                 "%d observed turns waited in memory and are not remembered; "

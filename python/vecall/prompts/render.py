@@ -73,7 +73,7 @@ def derive_block_nonce(
 ) -> str:
     """Return the nonce of a block: the same for the same ids, texts and secret."""
     digest = hashlib.blake2b(
-        key=_nonce_key(secret), digest_size=_NONCE_BYTES, person=b"vecall nonce"
+        key=_block_nonce_key(secret), digest_size=_NONCE_BYTES, person=b"vecall nonce"
     )
     for memory in memories:
         for value in (memory.id or "", memory.text):
@@ -133,7 +133,7 @@ def _shown_trust_tier(trust: str, nonce: str) -> str:
     return shown or "unknown"
 
 
-def _nonce_key(secret: object) -> bytes:
+def _block_nonce_key(secret: object) -> bytes:
     if secret is None:
         return _PROCESS_SECRET
     data = secret.encode("utf-8", "replace") if isinstance(secret, str) else secret

@@ -118,7 +118,7 @@ class VecallMemory(AbstractCapability[Any]):
             return request_context
         conversation = _conversation_id_of_run(ctx)
         others = Filter(not_session_id=conversation) if at and conversation else None
-        block = await self._run.block(ctx, text, others)
+        block = await self._run.message_block(ctx, text, others)
         if not block:
             return request_context
         parts = [SystemPromptPart(block), *messages[at].parts]
@@ -153,7 +153,7 @@ class VecallMemory(AbstractCapability[Any]):
     ) -> None:
         if self._remember:
             events = (Event(text, author=who) for who, text in turns if text.strip())
-            await self._run.remember(ctx, events, _conversation_id_of_run(ctx))
+            await self._run.remember_turns(ctx, events, _conversation_id_of_run(ctx))
 
 
 def _conversation_id_of_run(ctx: RunContext[Any]) -> str | None:

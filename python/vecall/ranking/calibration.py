@@ -60,7 +60,7 @@ class Signals(NamedTuple):
     unsaid: float = 0.0
 
     @staticmethod
-    def of(memory: MemoryEntry) -> Signals:
+    def signals_of_memory(memory: MemoryEntry) -> Signals:
         """Return the signals of a memory of a search with `explain=True`.
 
         Raises:
@@ -95,13 +95,13 @@ class Weights:
         float, ...
     ]  # one per signal, in the order of `Signals`: six or eight
 
-    def law(self, added: float = 0.0) -> Confidence:
+    def engine_law(self, added: float = 0.0) -> Confidence:
         """Return the engine's object with these weights, and more log-odds if given."""
         return Confidence(self.bias + added, self.weights)
 
     def probability(self, signals: Iterable[float]) -> float:
         """Return the probability, in (0, 1), that the memory is relevant."""
-        return self.law().probability(list(signals))
+        return self.engine_law().probability(list(signals))
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class Calibration:
         return replace(self, models={**self.models, model_id: weights})
 
 
-def fit(
+def fit_weights(
     signals: NDArray[np.float64] | Sequence[Sequence[float]],  # (n, 8)
     relevant: NDArray[np.float64] | Sequence[float],  # (n,): 1 or 0
     *,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from vecall.embedders import Vectors
-from vecall.lexical.small_talk import asking
+from vecall.lexical.small_talk import asking_of_message
 from vecall.limits import IRRELEVANT
 
 SHIPPED = Path(__file__).with_name("relevance.json")
@@ -36,9 +36,9 @@ class Asked:
     vector: Vectors | None = None  # of the query; None for a search by words alone
     model_id: str | None = None  # the embedder's model
 
-    def signals(self) -> tuple[float, ...]:
+    def relevance_features(self) -> tuple[float, ...]:
         """Return the features of the regression, but for that of the vector."""
-        nothing, telling, _ = asking(self.query)
+        nothing, telling, _ = asking_of_message(self.query)
         if telling and self.covered >= _WHOLE:
             telling = max(telling, 2)  # one word that a memory has
         sure = min(max(self.confidence, _SUREST), 1.0 - _SUREST)
@@ -52,7 +52,7 @@ class Asked:
 
     def __call__(self) -> float:
         """Return the probability, in (0, 1)."""
-        laws, signals = _shipped_relevance_weights(), self.signals()
+        laws, signals = _shipped_relevance_weights(), self.relevance_features()
         law = laws["words" if self.vector is None else "vectors"]
         own = laws["models"].get(self.model_id)
         if self.vector is not None and own is not None:
@@ -68,7 +68,7 @@ class Asked:
             return False
         if self.model_id not in _shipped_relevance_weights()["models"]:
             return False
-        nothing, _, keywords = asking(self.query)
+        nothing, _, keywords = asking_of_message(self.query)
         return (nothing or not keywords) and self() < IRRELEVANT
 
 

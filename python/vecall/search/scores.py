@@ -57,7 +57,7 @@ class Hit:
     rank: int  # in the engine's result, from 0
     engine_score: float
     ranked_by: dict[str, float] | None = None  # parts added by ranking options
-    # Set by `rate`:
+    # Set by `rate_hits`:
     relative: float = 0.0  # the engine's score as a share of its best one
     place: float = 0.0  # see `Confidence.places`
     confidence: float = 0.0
@@ -99,7 +99,7 @@ class Scoring:
     ) -> None:
         """Select the weights of a model; None selects those of words only."""
         self.model_id = model_id
-        self._matches = calibration.of_matches().law()
+        self._matches = calibration.of_matches().engine_law()
         self.known_model = False
         """Whether the model's vectors count in full."""
         words = hybrid = calibration.words
@@ -108,21 +108,21 @@ class Scoring:
             hybrid = calibration.of_model(model_id)
         # By whether the query has a vector, and whether it is a message.
         self._laws = [
-            [weights.law(), weights.law(calibration.messages)]
+            [weights.engine_law(), weights.engine_law(calibration.messages)]
             for weights in (words, hybrid)
         ]
         self._scorer = scorer
         self.is_custom = scorer is not None
         """Whether a scorer replaces the confidences."""
 
-    def law(self, answer: QueryStats) -> tuple[Confidence, float]:
+    def confidence_law(self, answer: QueryStats) -> tuple[Confidence, float]:
         """Return the law of a query's confidences, and its scale of vectors."""
         scale = answer.scale if answer.has_vector else 0.0
         return self._laws[answer.has_vector][answer.is_message], scale
 
-    def rate(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
+    def rate_hits(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
         """Set the confidences of hits that are in the engine's order."""
-        law, scale = self.law(answer)
+        law, scale = self.confidence_law(answer)
         hits = []
         for hit, row in found:
             covered, _, vectors, _, _, factor = hit.score_parts
@@ -185,8 +185,8 @@ async def call_ranking_function(
     function: Callable[..., Any],
     *arguments: object,
 ) -> Any:
-    """Return the result of a function of the ranking; see `PluginExecutor.call`."""
-    return await thread.call(
+    """Return what a function of the ranking does; see `PluginExecutor.call_plugin`."""
+    return await thread.call_plugin(
         partial(function, *arguments),
         concurrent=is_async(function),
         name=name,

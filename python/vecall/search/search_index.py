@@ -36,7 +36,7 @@ def _rotation_seed(identity: bytes) -> int:
 
 
 class Use:
-    """A call that uses a `SearchIndex`, from `enter` to the end of its `with` block.
+    """A call that uses a `SearchIndex`: from `begin_use` to the end of a `with` block.
 
     The use ends with the object at the latest, also if the call is interrupted before
     its block begins.
@@ -53,12 +53,12 @@ class Use:
 
     def __exit__(self, *_: object) -> None:
         """End the use."""
-        self.serving.leave(self)
+        self.serving.end_use(self)
 
     def __del__(self) -> None:
         """End the use, unless it has ended."""
-        if getattr(self, "counts", False):  # False if `enter` was interrupted
-            self.serving.leave(self)
+        if getattr(self, "counts", False):  # False if `begin_use` was interrupted
+            self.serving.end_use(self)
 
 
 class SearchIndex:
@@ -123,13 +123,13 @@ class SearchIndex:
             storage.expiry_clock,
         )
 
-    def refuse_nested(self) -> None:
+    def refuse_nested_call(self) -> None:
         """Raise ReentrantCallError if an embedder or reranker is the caller."""
-        self.recall.refuse_nested()
+        self.recall.refuse_nested_call()
         if self.embedding is not None:
-            self.embedding.thread.refuse_nested()
+            self.embedding.thread.refuse_nested_call()
 
-    def enter(self) -> Use | None:
+    def begin_use(self) -> Use | None:
         """Begin a use; None if the index was retired and replaced by another one."""
         use = Use()
         use.serving = self
@@ -140,7 +140,7 @@ class SearchIndex:
             use.counts = True
         return use
 
-    def leave(self, use: Use) -> None:
+    def end_use(self, use: Use) -> None:
         """End a use; a second call does nothing."""
         with self._mutex:
             if not use.counts:
@@ -155,7 +155,7 @@ class SearchIndex:
             self._left = True
             self.stop_waiting()
 
-    def retiring(self, done: Callable[[], object]) -> threading.Thread:
+    def retiring_thread(self, done: Callable[[], object]) -> threading.Thread:
         """Return a thread that evicts what is unused, and closes after the last use."""
 
         def run() -> None:
@@ -173,7 +173,7 @@ class SearchIndex:
         self.close_snapshots()
         self.close()
         self.partitions.evict_all()
-        self.cache.clear()
+        self.cache.clear_rows()
 
     def close_snapshots(self) -> None:
         """Stop writing snapshots; call it before the writer is closed."""
@@ -190,7 +190,7 @@ class SearchIndex:
                 self._closed = True
 
     def stop_waiting(self) -> None:
-        """Let the thread of `retiring` continue: the service is closed."""
+        """Let the thread of `retiring_thread` continue: the service is closed."""
         with suppress(InvalidStateError):  # it continues already
             self._idle.set_result(None)
 

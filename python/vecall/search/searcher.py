@@ -30,7 +30,7 @@ from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import Key, RowCache, name_key
 from vecall.lexical import DATED, QUESTION, query_terms
 from vecall.lexical.features import query_message
-from vecall.lexical.tokenizer import has_word
+from vecall.lexical.tokenizer import has_word_or_emoji
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import (
     DAY,
@@ -320,10 +320,10 @@ class Searcher:
         self._slow = PluginExecutor("vecall-reranker")
         self._rewriting = PluginExecutor("vecall-rewriter")
 
-    def refuse_nested(self) -> None:
+    def refuse_nested_call(self) -> None:
         """Raise ReentrantCallError if a rewriter or reranker is the caller."""
-        self._slow.refuse_nested()
-        self._rewriting.refuse_nested()
+        self._slow.refuse_nested_call()
+        self._rewriting.refuse_nested_call()
 
     def close(self) -> None:
         """End the threads of rewriters, rerankers and text comparisons."""
@@ -342,7 +342,7 @@ class Searcher:
     async def search(self, request: SearchRequest) -> SearchMemoryResponse:
         """Return the best memories."""
         vector = request.vector
-        if vector is None and not has_word(request.query):
+        if vector is None and not has_word_or_emoji(request.query):
             return SearchMemoryResponse()
         embedding = self._embedding
         if (
@@ -351,7 +351,7 @@ class Searcher:
             and _needs_query_vector(embedding, request)
         ):
             query = to_valid_utf8(request.query)
-            vector = embedding.known_query(*request.key, query)
+            vector = embedding.cached_query_vector(*request.key, query)
             if vector is None:
                 vector = await embedding.embed_query(*request.key, query)
         partitions, key = self._loader, request.key
@@ -361,7 +361,7 @@ class Searcher:
         answered = (
             self._query_engine(request, vector, target)
             if request.top_k <= _INLINE
-            else await self._here_or_elsewhere(
+            else await self._run_search_step(
                 request.top_k, request, self._query_engine, request, vector, target
             )
         )
@@ -373,13 +373,13 @@ class Searcher:
         scoring = self._scoring
         is_usual = request.ranking.is_plain and not request.explain
         if is_usual and not scoring.is_custom and len(rows) <= _INLINE:
-            law, scale = scoring.law(answer)
+            law, scale = scoring.confidence_law(answer)
             made = _ENTRIES.answer(found, rows, request.top_k, law, scale, now, "user")
             if made is not None:
                 return self._judged_response(*made, answer, request, vector)
-        return await self._response_by_hits(request, vector, answered)
+        return await self._search_response_by_hits(request, vector, answered)
 
-    async def _response_by_hits(
+    async def _search_response_by_hits(
         self, request: SearchRequest, vector: Vectors | None, answered: Answered
     ) -> SearchMemoryResponse:
         """Return the best memories where each hit is looked at in Python."""
@@ -397,15 +397,15 @@ class Searcher:
             pairs.sort(key=_score_sort_key)
         if is_plain:
             pairs = pairs[: request.top_k]
-        rate, respond = self._scoring.rate, self._response_of_pairs
-        await self._here_or_elsewhere(len(pairs), request, rate, pairs, answer)
+        rate, respond = self._scoring.rate_hits, self._search_response_of_pairs
+        await self._run_search_step(len(pairs), request, rate, pairs, answer)
         if not is_plain:
             pairs = await self._reordered_hits(request, pairs, answer, now)
-        return await self._here_or_elsewhere(
+        return await self._run_search_step(
             len(pairs), request, respond, pairs, answer, request, vector, now
         )
 
-    async def _here_or_elsewhere(
+    async def _run_search_step(
         self, hits: int, request: SearchRequest, work: Callable[..., T], *args: Any
     ) -> T:
         """Run a step of a search; with many hits, on another thread."""
@@ -421,7 +421,7 @@ class Searcher:
     async def _fetch_missing_rows(self, key: Key, hits: list[Hit]) -> None:
         """Read the rows that are not in memory."""
         missing = [hit.rid for hit in hits if hit.row is None]
-        rows = await Join(self._loader.submit(self._loader.rows, key, missing))
+        rows = await Join(self._loader.submit(self._loader.read_rows, key, missing))
         fetched = {row.rid: row for row in rows}
         for hit in hits:
             if hit.row is None:
@@ -473,7 +473,7 @@ class Searcher:
                 if target is None:
                     return None
                 if not partitions.retired:
-                    await Join(partitions.synchronize(key))
+                    await Join(partitions.synchronize_partition(key))
                 if partitions.retired:
                     raise RetiredModelError
                 if attempt:
@@ -481,7 +481,7 @@ class Searcher:
                     # it. This one did not: what it has loaded is new enough, whatever
                     # an earlier check said.
                     target = partitions.version_of(key) or target
-                answer = await self._here_or_elsewhere(
+                answer = await self._run_search_step(
                     request.top_k, request, self._query_engine, request, vector, target
                 )
                 if answer is not None:
@@ -496,10 +496,7 @@ class Searcher:
         )
 
     def _query_engine(
-        self,
-        request: SearchRequest,
-        vector: Vectors | None,
-        target: Version | None,
+        self, request: SearchRequest, vector: Vectors | None, target: Version | None
     ) -> Answered | None:
         """Query the engine; None unless the partition is at `target` throughout."""
         partitions, key, ranking = self._loader, request.key, request.ranking
@@ -516,7 +513,7 @@ class Searcher:
             weights = OF_MESSAGES
         elif kind and not ranking.weights and vector is not None:
             weights = OF_STATEMENTS if self._scoring.known_model else ranking
-        now, expiry_now = self._expiry_clock.times()
+        now, expiry_now = self._expiry_clock.wall_and_expiry_times()
         terms, marks = query_terms(
             request.query,
             now=now,
@@ -540,7 +537,7 @@ class Searcher:
                 QUESTION,
                 marks.time,
                 list(marks.authors),
-                _author_keys(tuple(request.authors)),
+                _engine_keys_of_authors(tuple(request.authors)),
                 weights.engine_ranking,
                 self._scoring.known_model,
                 **options,
@@ -550,8 +547,8 @@ class Searcher:
             if not periods:  # nothing lies in any: their words are looked for
                 period, options = marks.period, _engine_options(request)
                 terms, marks = query_terms(request.query, by_period=False)
-        known_rows = self._cache.get(rids)
-        if not partitions.holds(key, entry, steps):
+        known_rows = self._cache.get_rows(rids)
+        if not partitions.holds_unchanged(key, entry, steps):
             return None
         part = entry.part
         for rid in rids:
@@ -568,7 +565,7 @@ class Searcher:
         )
         return found, known_rows, answer, now
 
-    def _response_of_pairs(
+    def _search_response_of_pairs(
         self,
         found: Found,
         answer: QueryStats,
@@ -668,7 +665,7 @@ def _score_sort_key(pair: tuple[Hit, Row]) -> tuple[float, float, str]:
 
 
 @lru_cache(64)
-def _author_keys(names: tuple[str, ...]) -> list[int]:
+def _engine_keys_of_authors(names: tuple[str, ...]) -> list[int]:
     return [name_key(name) for name in names]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from vecall.concurrency.join import resume
+from vecall.concurrency.join import resume_coroutine
 from vecall.errors import ConfigError
 from vecall.limits import HttpLimits, Limits
 from vecall.server import requests
@@ -32,7 +32,7 @@ from vecall.server.routing import (
     ServerState,
     SessionLoader,
 )
-from vecall.server.schemas import openapi, shared_schemas
+from vecall.server.schemas import openapi, ref, shared_schemas
 from vecall.server.tokens import Token, TokenSource
 from vecall.server.ui import page_operations
 from vecall.service.memory_service import MemoryService
@@ -114,19 +114,19 @@ class _Application:
         elif scope["type"] == "http":
             await _Exchange(self, requests.HttpRequest(scope, receive)).answer(send)
 
-    async def respond(self, exchange: _Exchange) -> Response:
+    async def respond_to_request(self, exchange: _Exchange) -> Response:
         """Check a request and run its operation."""
         request, gate = exchange.request, self._gate
         try:
-            operation, names, token = self._identify(exchange)
+            operation, names, token = self._identify_request(exchange)
         except HttpError:
-            await self._turns.turn(_NO_TOKEN)
+            await self._turns.wait_for_turn(_NO_TOKEN)
             raise
         sender = _NO_TOKEN if token is None else token.id
         size = request.declared_size if request.has_body else 0
-        await self._turns.turn(sender, size)
+        await self._turns.wait_for_turn(sender, size)
         if token is not None:
-            kind = "write" if requests.is_write(operation.access) else "read"
+            kind = "write" if requests.access_writes(operation.access) else "read"
             gate.check_rate(token.id, kind)
             requests.authorize_access(token, operation.access, names)
         query = requests.read_query(
@@ -149,13 +149,13 @@ class _Application:
             async with gate.working.place(token.id):
                 return await self._answer_in_time(operation, call, request)
 
-    def _identify(
+    def _identify_request(
         self, exchange: _Exchange
     ) -> tuple[Operation, dict[str, str], Token | None]:
         """Return the operation, the names in the path, and the client's token."""
         request = exchange.request
         self._gate.check_head(request)
-        operation, names = self._router.find(request)
+        operation, names = self._router.find_operation(request)
         exchange.operation = operation
         is_public = operation.access == "public"
         return operation, names, None if is_public else self._gate.authenticate(request)
@@ -180,7 +180,7 @@ class _Application:
             "batch": limits.max_body_bytes,
         }[operation.body_limit]
         body = await self._gate.read_bytes(request, token.id, max_bytes, held)
-        schema = requests.ref(operation.body)
+        schema = ref(operation.body)
         return await self._gate.parse_body(body, token.id, schema, self._validator)
 
     async def _answer_in_time(
@@ -195,12 +195,12 @@ class _Application:
         left = False
         if not done:
             is_read = operation.body is not None or not request.has_body
-            if is_read and not requests.is_write(operation.access):
+            if is_read and not requests.access_writes(operation.access):
                 left = await _wait_for_client(work, request.receive, seconds - quick)
             else:
                 await asyncio.wait([work], timeout=seconds - quick)
         if not work.done():
-            work.add_done_callback(_retrieve_error)
+            work.add_done_callback(_retrieve_task_error)
             work.cancel()
             if left:
                 raise HttpError("disconnected", "The client has disconnected.")
@@ -222,7 +222,7 @@ class _Exchange:
     async def answer(self, send: Send) -> None:
         """Send a response in every case; log the outcome without content."""
         try:
-            response = await self._app.respond(self)
+            response = await self._app.respond_to_request(self)
             whole = self.operation is not None and self.operation.body is not None
         except Exception as error:
             response = as_response(self._expected_error(error), self._id)
@@ -233,7 +233,7 @@ class _Exchange:
         response.raw_headers += [each for each in _HEADERS if each[0] not in given]
         if b"x-request-id" not in given:
             response.raw_headers.append((b"x-request-id", self._id.encode()))
-        self._log(response.status_code)
+        self._log_outcome(response.status_code)
         await response(self.request.scope, self.request.receive, send)
 
     def _expected_error(self, error: Exception) -> HttpError:
@@ -247,14 +247,14 @@ class _Exchange:
             _log.error("%s %s at %s", self._id, name, where, extra=more)
         return expected or internal_error()
 
-    def _log(self, status: int) -> None:
+    def _log_outcome(self, status: int) -> None:
         method, path, name = _NOWHERE, _NOWHERE, _NOWHERE
         if self.operation is not None:
             method, path = self.operation.method, self.operation.path
             name = self.operation.id
         seconds = time.perf_counter() - self._begin
         self._app.state.answered[name, status] += 1
-        self._app.state.durations.add(name, seconds)
+        self._app.state.durations.add_duration(name, seconds)
         if not _log.isEnabledFor(logging.INFO):
             return
         spent = 1000 * seconds
@@ -286,7 +286,7 @@ def _begin_work(
         response: Response = done.value
         return response
     loop = asyncio.get_running_loop()
-    return loop.create_task(resume(work, awaited), context=context)
+    return loop.create_task(resume_coroutine(work, awaited), context=context)
 
 
 async def _wait_for_client(
@@ -312,7 +312,7 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         await asyncio.sleep(_QUICK_S)  # a source that never waits would hold the loop
 
 
-def _retrieve_error(work: asyncio.Future[Response]) -> None:
+def _retrieve_task_error(work: asyncio.Future[Response]) -> None:
     """Do not log the error of an abandoned task; its message may contain user text."""
     if not work.cancelled():
         work.exception()

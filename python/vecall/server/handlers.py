@@ -27,7 +27,7 @@ from vecall.filters.rights import Claims
 from vecall.ingest.drafts import session_id_of
 from vecall.prompts.render import estimate_tokens
 from vecall.server.limits import BUCKETS_S, Durations, Pauses
-from vecall.server.requests import is_write
+from vecall.server.requests import access_writes
 from vecall.server.responses import (
     FileStream,
     HttpError,
@@ -97,7 +97,7 @@ def memory_as_json(entry: MemoryEntry) -> dict[str, Any]:
     return fields
 
 
-async def write_memory(_: RequestContext, entry: MemoryEntry) -> Response:
+async def memory_response(_: RequestContext, entry: MemoryEntry) -> Response:
     """Return one memory."""
     return await _write_response(
         [entry], lambda _: json_response(memory_as_json(entry))
@@ -116,9 +116,9 @@ async def run_operation(call: RequestContext) -> Response:
     limit = call.arguments.get(_LIMITS.get(operation.answer or "", ""), 1)
     async with _place_of_request(call, is_large=_is_long_request(call)):
         if limit <= MANY and operation.answer != "History":
-            return await write(call, await call.ask())
+            return await write(call, await call.ask_memory())
         async with call.state.large.place(call.by.id):
-            return await write(call, await call.ask())
+            return await write(call, await call.ask_memory())
 
 
 async def _write_memories(
@@ -142,15 +142,15 @@ async def _write_memories(
     return await _write_response(entries, write)
 
 
-async def write_found(call: RequestContext, found: SearchMemoryResponse) -> Response:
+async def search_response(call: RequestContext, hits: SearchMemoryResponse) -> Response:
     """Return the best memories; "truncated" if further ones did not fit."""
-    entries = found.memories
+    entries = hits.memories
     return await _write_memories(
         call, entries, lambda count: {"truncated": count < len(entries) or None}
     )
 
 
-async def write_page(call: RequestContext, entries: Page[MemoryEntry]) -> Response:
+async def page_response(call: RequestContext, entries: Page[MemoryEntry]) -> Response:
     """Return memories in order; "next" is the start of the next page, if any."""
 
     def rest(count: int) -> dict[str, object]:
@@ -160,8 +160,8 @@ async def write_page(call: RequestContext, entries: Page[MemoryEntry]) -> Respon
     return await _write_memories(call, entries, rest)
 
 
-async def write_revisions(call: RequestContext, revisions: list[Revision]) -> Response:
-    """Return the newest revisions, oldest first; "truncated" as in `write_found`."""
+async def history_response(call: RequestContext, revisions: list[Revision]) -> Response:
+    """Return the newest revisions, oldest first; "truncated" as `search_response`."""
 
     def write(each: Each) -> Response:
         backwards = (
@@ -177,7 +177,7 @@ async def write_revisions(call: RequestContext, revisions: list[Revision]) -> Re
 
 
 def writer_of_summaries(name: str) -> _Writer:
-    """Return a writer of apps, users or sessions; "next" as in `write_page`."""
+    """Return a writer of apps, users or sessions; "next" as in `page_response`."""
 
     async def write(_: RequestContext, found: Page[Any]) -> Response:
         def written(each: Each) -> Response:
@@ -235,20 +235,20 @@ def _json_values(value: Any, each: Each = iter) -> Any:
     return value
 
 
-async def _write_nothing(_: RequestContext, __: object) -> Response:
+async def _empty_response(_: RequestContext, __: object) -> Response:
     return Response(status_code=204)
 
 
 _Writer = Callable[[RequestContext, Any], Awaitable[Response]]
 _WRITERS: dict[str | None, _Writer] = {
-    None: _write_nothing,
-    "Memory": write_memory,
-    "Found": write_found,
-    "Page": write_page,
+    None: _empty_response,
+    "Memory": memory_response,
+    "Found": search_response,
+    "Page": page_response,
     "Apps": writer_of_summaries("apps"),
     "Users": writer_of_summaries("users"),
     "Sessions": writer_of_summaries("sessions"),
-    "History": write_revisions,
+    "History": history_response,
     "Consolidation": _make_response_writer(is_whole=True),
     **dict.fromkeys(("Proposal", "Explanation", "Figures"), _make_response_writer()),
     "Conflicts": _make_response_writer("conflicts"),
@@ -409,7 +409,7 @@ async def store(call: RequestContext) -> Response:
     """Store memories or turns."""
     items = stamp_items(call.by, call.body)
     async with _place_of_write(call):
-        return _added_ids_response(await call.ask(**items), 201)
+        return _added_ids_response(await call.ask_memory(**items), 201)
 
 
 def _place_of_write(call: RequestContext) -> AbstractAsyncContextManager[None]:
@@ -423,7 +423,7 @@ def _is_long_request(call: RequestContext) -> bool:
     body, access = call.body, call.operation.access
     if len(body.get("query", "")) > _LONG_QUERY or call.operation.answer in _OF_ALL:
         return True
-    return "filter" in body and ("metadata" in body["filter"] or is_write(access))
+    return "filter" in body and ("metadata" in body["filter"] or access_writes(access))
 
 
 def _place_of_request(
@@ -448,7 +448,7 @@ def _added_ids_response(ids: AddedIds, status: int) -> Response:
 async def update_memory(call: RequestContext) -> Response:
     """Correct one memory; its former text stays in its history."""
     call.by.claims.check_claimed_names(call.body)
-    return await write_memory(call, await call.ask(max_trust=call.by.ceiling))
+    return await memory_response(call, await call.ask_memory(max_trust=call.by.ceiling))
 
 
 async def export_user(call: RequestContext) -> Response:
@@ -495,7 +495,7 @@ async def report_ready(call: RequestContext) -> Response:
     raise HttpError("not_ready", msg)
 
 
-async def openapi_document(call: RequestContext) -> Response:
+async def openapi_response(call: RequestContext) -> Response:
     """Return this document."""
     return raw_json(call.state.openapi_document_at(call.mounted_at))
 
@@ -527,7 +527,7 @@ def metrics_as_text(
     for name, value in stats.items():
         if isinstance(value, int):
             lines += [f"# TYPE vecall_{name} gauge", f"vecall_{name} {value}"]
-    for name, seconds in (("max", pauses.longest), ("recent_max", pauses.recent)):
+    for name, seconds in (("max", pauses.longest), ("recent_max", pauses.recent_pause)):
         gauge = f"vecall_interpreter_pause_seconds_{name}"
         lines += [f"# TYPE {gauge} gauge", f"{gauge} {seconds:.6f}"]
     lines.append("# TYPE vecall_operations_total counter")
@@ -552,7 +552,7 @@ def metrics_as_text(
 async def metrics(call: RequestContext) -> Response:
     """Return metrics in the text format of Prometheus."""
     pauses = call.state.pauses
-    pauses.begin()
+    pauses.begin_measuring()
     state = call.state
     stats = await call.memory.admin.stats()
     text = metrics_as_text(stats, state.answered, state.durations, pauses)
@@ -593,7 +593,7 @@ async def list_apps(call: RequestContext) -> Response:
     assert app is not None, "the token is for one app"
     found: list[AppSummary] = []
     if _is_name_on_page(app, call.arguments) and token.user is None:
-        apps = await call.ask(prefix=app, after=None, limit=1)
+        apps = await call.ask_memory(prefix=app, after=None, limit=1)
         found = [each for each in apps if each.app_name == app]
     elif _is_name_on_page(app, call.arguments):
         for user in await _own_user(memory, token, app):

@@ -32,12 +32,12 @@ class RateLimiter:
         }
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
 
-    def wait(self, token: str, kind: str) -> float:
+    def seconds_to_wait(self, token: str, kind: str) -> float:
         """Take one request from a bucket, or return the seconds until it has one.
 
         The kind is "read" or "write"; "bytes" takes one byte, and admits a body.
         """
-        left, now = self._left(token, kind)
+        left, now = self._left_in_bucket(token, kind)
         if left < 1.0:
             return (1.0 - left) / self._rates[kind]
         self._buckets[token, kind] = left - 1, now
@@ -45,10 +45,10 @@ class RateLimiter:
 
     def spend_rate(self, token: str, kind: str, amount: int) -> None:
         """Take an amount from a bucket, even more than it holds."""
-        left, now = self._left(token, kind)
+        left, now = self._left_in_bucket(token, kind)
         self._buckets[token, kind] = left - amount, now
 
-    def _left(self, token: str, kind: str) -> tuple[float, float]:
+    def _left_in_bucket(self, token: str, kind: str) -> tuple[float, float]:
         rate, now = float(self._rates[kind]), time.monotonic()
         left, then = self._buckets.get((token, kind), (rate, now))
         return min(rate, left + (now - then) * rate), now
@@ -76,9 +76,9 @@ class Places:
         """Return a context that holds places, at most those that one token may have."""
         return _Held(self, token, min(size, self._limit))
 
-    async def take(self, token: str, size: int) -> None:
+    async def take_places(self, token: str, size: int) -> None:
         """Wait for places, as `place` does."""
-        if self._waiting or not self._take(token, size):
+        if self._waiting or not self._take_free_places(token, size):
             await self._wait_for_places(token, size)
 
     async def _wait_for_places(self, token: str, size: int) -> None:
@@ -99,7 +99,7 @@ class Places:
         if granted.cancelled():
             raise HttpError("busy", "Too much is under way; come again.")
 
-    def _take(self, token: str, size: int) -> bool:
+    def _take_free_places(self, token: str, size: int) -> bool:
         if size > self._free or self._taken[token] + size > self._limit:
             return False
         self._last_turns[token] = next(self._turns)
@@ -108,7 +108,7 @@ class Places:
         return True
 
     def give_back_places(self, token: str, size: int) -> None:
-        """End what `take` began."""
+        """End what `take_places` began."""
         self._free += size
         self._taken[token] -= size
         if not self._taken[token]:
@@ -137,7 +137,7 @@ class Places:
             size, granted = queue[0]
             if self._taken[token] + size > self._limit:
                 continue  # it waits for its own token's places
-            if not self._take(token, size):
+            if not self._take_free_places(token, size):
                 return False  # if other tokens overtook it, it would starve
             queue.popleft()
             granted.set_result(None)
@@ -152,7 +152,7 @@ class _Held(AbstractAsyncContextManager[None]):
         self._places, self._token, self._size = places, token, size
 
     async def __aenter__(self) -> None:
-        await self._places.take(self._token, self._size)
+        await self._places.take_places(self._token, self._size)
 
     async def __aexit__(self, *_: object) -> None:
         self._places.give_back_places(self._token, self._size)
@@ -174,7 +174,7 @@ class Turns:
         self._rounds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Rounds]
         self._rounds = WeakKeyDictionary()
 
-    async def turn(self, token: str, size: int | None = 0) -> None:
+    async def wait_for_turn(self, token: str, size: int | None = 0) -> None:
         """Wait for a turn of a token; its first requests in a round do not wait.
 
         A body of a large or unknown size is the last one of a round.
@@ -184,7 +184,7 @@ class Turns:
         rounds = self._rounds.get(loop)
         if rounds is None:
             rounds = self._rounds[loop] = _Rounds()
-        granted = rounds.ask(loop, token, share)
+        granted = rounds.ask_for_turn(loop, token, share)
         if granted is not None:
             await granted
 
@@ -196,7 +196,7 @@ class _Rounds:
         self._went: Counter[str] = Counter()  # shares of this round
         self._waiting: dict[str, deque[tuple[int, asyncio.Future[None]]]] = {}
 
-    def ask(
+    def ask_for_turn(
         self, loop: asyncio.AbstractEventLoop, token: str, share: int
     ) -> asyncio.Future[None] | None:
         """Return the future that admits the request; None if admitted already."""
@@ -237,7 +237,7 @@ class Pauses:
     """
 
     def __init__(self) -> None:
-        """Create the object; `begin` starts its thread."""
+        """Create the object; `begin_measuring` starts its thread."""
         self.longest = 0.0  # since then, in seconds
         self._now = self._before = 0.0  # in this window, and in the last one
         self._window = time.monotonic()
@@ -245,23 +245,23 @@ class Pauses:
         self._thread: threading.Thread | None = None
 
     @property
-    def recent(self) -> float:
+    def recent_pause(self) -> float:
         """The longest pause of the last one to two minutes, in seconds."""
         return max(self._now, self._before)
 
-    def begin(self) -> None:
+    def begin_measuring(self) -> None:
         """Measure from now on; idempotent."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():  # as after a fork
                 self._thread = threading.Thread(
-                    target=_measure_pauses,
+                    target=_measure_event_loop_pauses,
                     args=(weakref.ref(self),),
                     name="vecall-pauses",
                     daemon=True,
                 )
                 self._thread.start()
 
-    def note(self, seconds: float) -> None:
+    def note_pause(self, seconds: float) -> None:
         """Count a pause."""
         now = time.monotonic()
         if now - self._window > _WINDOW_S:
@@ -270,7 +270,7 @@ class Pauses:
         self.longest = max(self.longest, seconds)
 
 
-def _measure_pauses(of: weakref.ref[Pauses]) -> None:
+def _measure_event_loop_pauses(of: weakref.ref[Pauses]) -> None:
     while True:
         begin = time.perf_counter()
         time.sleep(_TICK_S)
@@ -278,7 +278,7 @@ def _measure_pauses(of: weakref.ref[Pauses]) -> None:
         pauses = of()
         if pauses is None:
             return
-        pauses.note(max(0.0, late))
+        pauses.note_pause(max(0.0, late))
         del pauses
 
 
@@ -296,7 +296,7 @@ class Durations:
         self.counts: dict[str, list[int]] = {}  # in each of BUCKETS_S, and above
         self.sums: dict[str, float] = {}
 
-    def add(self, operation: str, seconds: float) -> None:
+    def add_duration(self, operation: str, seconds: float) -> None:
         """Count a duration."""
         counts = self.counts.get(operation)
         if counts is None:
@@ -332,11 +332,11 @@ class Readiness:
             or (asked.done() and time.monotonic() >= self._until)
             or asked.get_loop() is not asyncio.get_running_loop()
         ):
-            asked = self._asked = asyncio.ensure_future(self._ask(self._memory))
+            asked = self._asked = asyncio.ensure_future(self._ask_storage(self._memory))
         await asyncio.wait([asked], timeout=_PATIENCE_S)
         return asked.done() and asked.result()
 
-    async def _ask(self, memory: MemoryService) -> bool:
+    async def _ask_storage(self, memory: MemoryService) -> bool:
         try:
             await memory.admin.stats()
         except RightsError:

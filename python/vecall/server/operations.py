@@ -283,5 +283,5 @@ _OPERATIONS: list[Operation] = [
     _probe("health", "/healthz", "Health", handler=handlers.report_alive),
     _probe("live", "/livez", "Health", handler=handlers.report_alive),
     _probe("ready", "/readyz", "Health", handler=handlers.report_ready, errors=(503,)),
-    _probe("openapi", "/openapi.json", "Document", handler=handlers.openapi_document),
+    _probe("openapi", "/openapi.json", "Document", handler=handlers.openapi_response),
 ]

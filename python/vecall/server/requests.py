@@ -14,7 +14,7 @@ import numpy as np
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
-from vecall.concurrency.join import within
+from vecall.concurrency.join import await_within
 from vecall.errors import InvalidArgumentError
 from vecall.ingest.parts import speaker_of_event, unwrap_langchain_message
 from vecall.limits import HttpLimits
@@ -79,7 +79,7 @@ def authorize_access(token: Token, access: str, names: dict[str, str]) -> None:
         allowed = token.admin
     else:
         allowed = token.opens(names["app"], names["user"])
-    if is_write(access) and token.read_only:
+    if access_writes(access) and token.read_only:
         raise HttpError("read_only", "The token may only read.")
     if not allowed:
         raise HttpError("forbidden", "The token is not for this.")
@@ -87,7 +87,7 @@ def authorize_access(token: Token, access: str, names: dict[str, str]) -> None:
         raise HttpError("review", "This needs a token with the right to review.")
 
 
-def is_write(access: str) -> bool:
+def access_writes(access: str) -> bool:
     """Whether an access includes writes."""
     return access.endswith("write") or access == "review"
 
@@ -96,11 +96,6 @@ Schema = dict[str, Any]
 
 EACH_ALONE = "x-each-alone"
 """Of an array: an invalid item is left out, with its reason, and no other item."""
-
-
-def ref(name: str) -> Schema:
-    """Refer to a shared schema."""
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def closed_schema(properties: dict[str, Schema], *required: str) -> Schema:
@@ -150,7 +145,7 @@ class Validator:
         """Use the shared schemas, by name."""
         self._shared = shared
 
-    def check(self, value: object, schema: Schema, where: str = "body") -> None:
+    def check_value(self, value: object, schema: Schema, where: str = "body") -> None:
         """Refuse a value with 422, the field and its rule.
 
         An invalid item of an array with `EACH_ALONE`, which are turns, is replaced by
@@ -183,17 +178,17 @@ class Validator:
             for number, item in enumerate(value):
                 place = f"{where}[{number}]"
                 if alone:
-                    value[number] = self._checked_turn(item, items, place)
+                    value[number] = self._checked_body_turn(item, items, place)
                 else:
-                    self.check(item, items, place)
+                    self.check_value(item, items, place)
         elif kind == "object":
             assert isinstance(value, dict)
             self._check_fields(value, schema, where)
 
-    def _checked_turn(self, item: object, schema: Schema, where: str) -> object:
+    def _checked_body_turn(self, item: object, schema: Schema, where: str) -> object:
         turn = unwrap_langchain_message(item)
         try:
-            self.check(turn, schema, where)
+            self.check_value(turn, schema, where)
         except HttpError as error:
             if speaker_of_event(turn).program is None:
                 return InvalidArgumentError(error.message)
@@ -214,11 +209,11 @@ class Validator:
         schemas = fitting or schemas
         for schema in schemas[:-1]:
             try:
-                self.check(value, schema, where)
+                self.check_value(value, schema, where)
             except HttpError:
                 continue
             return
-        self.check(value, schemas[-1], where)
+        self.check_value(value, schemas[-1], where)
 
     def _check_fields(self, value: dict[str, Any], schema: Schema, where: str) -> None:
         known = schema.get("properties", {})
@@ -234,7 +229,7 @@ class Validator:
                 raise _broken_rule_error(field, "is missing")
         for name, item in value.items():
             if name in known:
-                self.check(item, known[name], f"{where}.{name}")
+                self.check_value(item, known[name], f"{where}.{name}")
             elif more is False:
                 # An unusual name may be user text; the error must not contain it.
                 shown = f' "{name}"' if is_field_name(name) else ""
@@ -243,7 +238,7 @@ class Validator:
                     where, f"unknown field{shown}; fields are {fields}"
                 )
             elif more is not True:
-                self.check(item, more, f"{where}.*")
+                self.check_value(item, more, f"{where}.*")
 
 
 def _broken_rule_error(where: str, rule: str) -> HttpError:
@@ -338,8 +333,8 @@ class Gate:
         return True
 
     def check_rate(self, token: str, kind: str) -> None:
-        """Refuse with 429 a request above the rate limit, as in `RateLimiter.wait`."""
-        seconds = self.rates.wait(token, kind)
+        """Refuse with 429 a request above the rate of `RateLimiter.seconds_to_wait`."""
+        seconds = self.rates.seconds_to_wait(token, kind)
         if seconds:
             headers = {"Retry-After": str(int(seconds) + 1)}
             msg = "Too many requests or bytes with this token."
@@ -361,7 +356,7 @@ class Gate:
         if size is not None and size <= _INLINE_PARSE_LIMIT:
             return await self._read_body_in_time(request, token, max_bytes)
         async with self._reading.place(token):
-            wait = self.rates.wait(token, "bytes")
+            wait = self.rates.seconds_to_wait(token, "bytes")
             if wait and wait <= self.limits.request_seconds:
                 await asyncio.sleep(wait)
             elif wait:
@@ -376,14 +371,14 @@ class Gate:
     ) -> bytes:
         seconds = self.limits.body_seconds
         try:
-            return await within(seconds, self._read(request, token, max_bytes))
+            return await await_within(seconds, self._receive(request, token, max_bytes))
         except TimeoutError:
             msg = f"The body must be there within {seconds:g} s."
             raise HttpError("too_slow", msg) from None
         except ClientDisconnect:
             raise HttpError("disconnected", "The body has no end.") from None
 
-    async def _read(self, request: HttpRequest, token: str, max_bytes: int) -> bytes:
+    async def _receive(self, request: HttpRequest, token: str, max_bytes: int) -> bytes:
         declared, max_parts = request.declared_size, self.limits.max_json_parts
         too_large = f"The body has at most {max_bytes} bytes."
         if "expect" in request.given and declared is not None and declared > max_bytes:
@@ -424,7 +419,7 @@ def _parse_body(body: bytes, schema: Schema, validator: Validator) -> dict[str, 
         value = _decode(body.decode())
     except (ValueError, RecursionError):
         raise HttpError("not_json", "The body is not JSON.") from None
-    validator.check(value, schema)
+    validator.check_value(value, schema)
     assert isinstance(value, dict)
     return value
 
@@ -435,7 +430,7 @@ def _count_json_parts(piece: bytes) -> int:
     return sum(int(np.count_nonzero(data == each)) for each in _PARTS)
 
 
-def _refuse_constant(_: str) -> NoReturn:
+def _refuse_json_constant(_: str) -> NoReturn:
     raise ValueError("not JSON")
 
 
@@ -448,7 +443,7 @@ def _object_without_repeats(fields: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _decode = json.JSONDecoder(
-    parse_constant=_refuse_constant, object_pairs_hook=_object_without_repeats
+    parse_constant=_refuse_json_constant, object_pairs_hook=_object_without_repeats
 ).decode
 
 
@@ -473,7 +468,7 @@ def read_query(
             msg = f"query: has these fields, each at most once: {known}"
             raise HttpError("invalid", msg)
         values[name] = _typed_query_value(value, schemas[name].get("type", "string"))
-        validator.check(values[name], schemas[name], f"query.{name}")
+        validator.check_value(values[name], schemas[name], f"query.{name}")
     for name in needs:
         if name not in values:
             raise HttpError("invalid", f"query.{name}: is missing")

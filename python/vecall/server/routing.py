@@ -138,7 +138,7 @@ class RequestContext:
             },
         }
 
-    async def ask(self, **more: Any) -> Any:
+    async def ask_memory(self, **more: Any) -> Any:
         """Call the operation's method; `more` replaces arguments of the request."""
         method = self.operation.calls
         assert method is not None, "the operation calls no method"
@@ -208,7 +208,7 @@ class Router:
             alike = self._paths.setdefault((len(segments), last), [])
             alike.append((segments, methods))
 
-    def find(self, request: HttpRequest) -> tuple[Operation, dict[str, str]]:
+    def find_operation(self, request: HttpRequest) -> tuple[Operation, dict[str, str]]:
         """Return the operation of a request, and the names in its path.
 
         HEAD finds the operation of GET; the server omits the body.

@@ -142,29 +142,29 @@ class GuardedProtocol(H11Protocol):
         self._since = 0.0
         self._wait_for_headers()
         if len(self.connections) > self.allowed.max_connections:
-            self._make_room()
-        self._find_room()
+            self._make_room_for_connection()
+        self._join_phase_group()
 
-    def _make_room(self) -> None:
+    def _make_room_for_connection(self) -> None:
         """Close the connection that has made the server wait longest."""
         longest = [next(iter(room)) for room in self.rooms.values() if room]
         since = self.loop.time() - _PATIENCE_S
         slow = [each for each in longest if each._since < since]
         leaves = (slow or longest or [self])[0]
         leaves.transport.abort()
-        leaves._leave_room()
+        leaves._leave_phase_group()
         self.connections.discard(leaves)  # now, before the next connection
 
-    def _find_room(self) -> None:
+    def _join_phase_group(self) -> None:
         """Move the connection to the group of its read phase."""
-        wait = self._phase_now()
+        wait = self._connection_phase()
         if wait is not self._room:
-            self._leave_room()
+            self._leave_phase_group()
             self._room, self._since = wait, self.loop.time()
             if wait is not None:
                 self.rooms[wait][self] = None
 
-    def _leave_room(self) -> None:
+    def _leave_phase_group(self) -> None:
         if self._room is not None:
             self.rooms[self._room].pop(self, None)
 
@@ -177,12 +177,12 @@ class GuardedProtocol(H11Protocol):
             self._stop_waiting()
         elif self._timer is None and not self.transport.is_closing():
             self._wait_for_headers()
-        self._find_room()
+        self._join_phase_group()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove the connection."""
         self._stop_waiting()
-        self._leave_room()
+        self._leave_phase_group()
         if self._stalled is not None:
             self._stalled.cancel()
         super().connection_lost(exc)
@@ -190,14 +190,14 @@ class GuardedProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         """Mark the connection as idle, unless another request has arrived."""
         super().on_response_complete()
-        self._find_room()
+        self._join_phase_group()
 
     def pause_writing(self) -> None:
         """Start a timeout for a client that does not read its response."""
         super().pause_writing()
         seconds = self.allowed.request_seconds
         self._stalled = self.loop.call_later(seconds, self._abort_untaken)
-        self._find_room()
+        self._join_phase_group()
 
     def resume_writing(self) -> None:
         """Stop the timeout: the client has read the response."""
@@ -205,7 +205,7 @@ class GuardedProtocol(H11Protocol):
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
-        self._find_room()
+        self._join_phase_group()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """Answer malformed HTTP and too large headers with a JSON error."""
@@ -225,7 +225,7 @@ class GuardedProtocol(H11Protocol):
         if head and not self.transport.is_closing():
             self.transport.write(head)
 
-    def _phase_now(self) -> ReadPhase | None:
+    def _connection_phase(self) -> ReadPhase | None:
         """Return what the connection waits for; None if the server must act."""
         cycle: Any = self.cycle  # None before the first request
         answered = cycle is None or cycle.response_complete
@@ -267,7 +267,7 @@ class Binding:
     insecure: bool = False  # other machines without TLS, behind a proxy that has it
     hosts: Collection[str] = ()  # of the Host header, besides the loopback ones
 
-    def check(self, *, tokens: int) -> None:
+    def check_address(self, *, tokens: int) -> None:
         """Refuse a non-loopback address without TLS, hosts or a number of tokens."""
         if (self.certificate is None) != (self.key is None):
             raise ConfigError("TLS needs both a certificate and a key")
@@ -310,7 +310,7 @@ class Drain:
         self._seconds = seconds
         self._end = math.inf
 
-    def begin(self) -> bool:
+    def begin_draining(self) -> bool:
         """Begin to drain; False if that has begun before, or takes no time."""
         if not self._seconds or not self.is_accepting():
             return False
@@ -321,7 +321,7 @@ class Drain:
         """Whether no signal has come."""
         return self._end == math.inf
 
-    def is_over(self) -> bool:
+    def is_drain_over(self) -> bool:
         """Whether it has lasted long enough."""
         return time.monotonic() >= self._end
 
@@ -335,14 +335,14 @@ class _Server(uvicorn.Server):
         self._signal: tuple[int, FrameType | None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._drain.begin():
+        if self._drain.begin_draining():
             self._signal = sig, frame
         else:
             self._signal = None
             super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
-        if self._signal is not None and self._drain.is_over():
+        if self._signal is not None and self._drain.is_drain_over():
             super().handle_exit(*self._signal)
             self._signal = None
         return await super().on_tick(counter)

@@ -22,7 +22,7 @@ from vecall.filters.metadata import MOST_KEYS, MOST_VALUES, TIMES
 from vecall.filters.rights import TRUST_TIERS
 from vecall.ingest.fields import ENTRY, EVENT
 from vecall.limits import HttpLimits, Limits
-from vecall.server.requests import EACH_ALONE, Schema, closed_schema, is_write, ref
+from vecall.server.requests import EACH_ALONE, Schema, access_writes, closed_schema
 from vecall.server.responses import CODES
 from vecall.server.routing import PATH_ARGUMENTS, Operation
 from vecall.server.tokens import Token
@@ -37,6 +37,13 @@ _SHARE: Schema = {**_NUMBER, "minimum": 0, "maximum": 1}
 _LABEL: Schema = {**_WORD, "maxLength": 512}
 FLAG: Schema = {"type": "boolean"}
 YES: Schema = {**FLAG, "enum": [True]}
+
+
+def ref(name: str) -> Schema:
+    """Refer to a shared schema."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
 _NAME = ref("Name")
 _META = ref("Metadata")
 _TIME = ref("Time")
@@ -424,7 +431,7 @@ def with_fields(
     if method is None:
         return replace(operation, summary=summary)
     hints, parameters = _declared_parameters(method)
-    in_path = {PATH_ARGUMENTS[name] for name in path_names(operation)}
+    in_path = {PATH_ARGUMENTS[name] for name in path_names_of(operation)}
     of_names = {
         "memories": _batch_schema(_any_of(_NEW_TEXT, ref("NewMemory")), limits),
         "vectors": _batch_schema(_nullable_schema(_NUMBERS), limits),
@@ -490,7 +497,7 @@ def argument_doc(told: str, name: str) -> str:
     return "" if said.startswith("As in ") else said
 
 
-def path_names(operation: Operation) -> list[str]:
+def path_names_of(operation: Operation) -> list[str]:
     """Return the names in the path of an operation."""
     return re.findall(r"{(\w+)}", operation.path)
 
@@ -548,7 +555,7 @@ def openapi(operations: Sequence[Operation], shared: dict[str, Schema]) -> Schem
 def _operation_document(operation: Operation) -> dict[str, Any]:
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": _NAME}
-        for name in path_names(operation)
+        for name in path_names_of(operation)
     ]
     for name, schema in operation.query.items():
         is_needed = name in operation.needs
@@ -610,6 +617,6 @@ def _error_statuses(operation: Operation) -> set[int]:
         errors |= {422}
     if operation.body is not None:
         errors |= {408, 413, 415}
-    if is_write(operation.access):
+    if access_writes(operation.access):
         errors |= {507}
     return errors

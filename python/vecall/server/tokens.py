@@ -321,7 +321,7 @@ class TokenFile:
             for id_, at in uses.items():
                 latest[id_] = max(round(at), latest.get(id_, 0))
             latest = {id_: at for id_, at in latest.items() if id_ in known}
-            self._replace(self._path_beside(".used"), json.dumps(latest) + "\n")
+            self._replace_tokens(self._path_beside(".used"), json.dumps(latest) + "\n")
 
     def last_uses(self) -> dict[str, int]:
         """Return when tokens were last used, in seconds since 1970, by their id."""
@@ -355,13 +355,13 @@ class TokenFile:
             os.close(handle)
             raise ConfigError("tokens: not a file")
         with os.fdopen(handle, encoding="utf-8") as file:
-            self._check_owner(os.fstat(handle))
+            self._check_token_file_owner(os.fstat(handle))
             try:
                 return tokens_from_json(file.read())
             except UnicodeDecodeError:
                 raise ConfigError("tokens: the file is not UTF-8") from None
 
-    def _check_owner(self, facts: os.stat_result) -> None:
+    def _check_token_file_owner(self, facts: os.stat_result) -> None:
         """Refuse a file that other users can read, write or replace."""
         if system.rights_of_others(facts):
             raise ConfigError("tokens: the file must not be open to others: chmod 600")
@@ -389,7 +389,7 @@ class TokenFile:
         try:
             with self._lock_token_file():
                 tokens = [token_to_json(token) for token in edit(self.read())]
-                self._replace(
+                self._replace_tokens(
                     self._path, json.dumps({"tokens": tokens}, indent=2) + "\n"
                 )
         except OSError as error:
@@ -401,7 +401,7 @@ class TokenFile:
     def _path_beside(self, suffix: str) -> Path:
         return self._path.with_name(self._path.name + suffix)
 
-    def _replace(self, path: Path, text: str) -> None:
+    def _replace_tokens(self, path: Path, text: str) -> None:
         fresh = path.with_name(path.name + ".new")
         fresh.unlink(missing_ok=True)  # left by a killed command
         handle = system.open_private(fresh, os.O_WRONLY | os.O_EXCL)

@@ -79,7 +79,7 @@ class SyncItems:
         Returns:
             One item for each pair, in order; None where there is none.
         """
-        return run_sync(self._items.get(app_name, user_id, keys, refresh))
+        return run_sync(self._items.get_items(app_name, user_id, keys, refresh))
 
     def find(
         self,
@@ -131,7 +131,7 @@ class SyncItems:
                 cursor.
         """
         return run_sync(
-            self._items.find(
+            self._items.find_items(
                 app_name,
                 user_id,
                 namespace,
@@ -168,7 +168,7 @@ class SyncItems:
         Raises:
             InvalidArgumentError: An invalid namespace or condition.
         """
-        return run_sync(self._items.find_all(app_name, user_id, namespace, where))
+        return run_sync(self._items.find_all_items(app_name, user_id, namespace, where))
 
     def namespaces(
         self, namespace: Namespace = (), *, app_name: str, user_id: str
@@ -227,4 +227,4 @@ class SyncItems:
         Expired items are not found even before. The maintenance of the service sweeps
         the items of all users.
         """
-        return run_sync(self._items.sweep(app_name, user_id))
+        return run_sync(self._items.sweep_items(app_name, user_id))

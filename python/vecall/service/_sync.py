@@ -408,7 +408,7 @@ class SyncMemoryService(ClosesBlocking):
             vector,
             time_zone=time_zone,
         )
-        return run_sync(self._memory.explain(arguments, memory_id, scope))
+        return run_sync(self._memory.explain_search(arguments, memory_id, scope))
 
     def get_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
@@ -660,7 +660,7 @@ class SyncMemoryService(ClosesBlocking):
                 buffered.
             StorageFullError: The disk is full; nothing was buffered.
         """
-        return run_sync(self._sessions.observe(session))
+        return run_sync(self._sessions.observe_session(session))
 
     def end_session(
         self,
@@ -756,7 +756,7 @@ class SyncMemoryService(ClosesBlocking):
             valid_until=valid_until,
         )
         return run_sync(
-            self._stored.update(
+            self._stored.update_memory(
                 app_name,
                 user_id,
                 memory_id,
@@ -783,7 +783,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             NotFoundError: The user has no memory with this id.
         """
-        return run_sync(self._stored.history(app_name, user_id, memory_id, scope))
+        return run_sync(self._stored.revisions_of(app_name, user_id, memory_id, scope))
 
     def list_memories(
         self,
@@ -820,7 +820,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name, state, limit or filter.
         """
         return run_sync(
-            self._stored.list_page(
+            self._stored.list_memory_page(
                 app_name, user_id, state, cursor, limit, scope, filter, include_expired
             )
         )
@@ -877,7 +877,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name or state.
         """
         return run_sync(
-            self._stored.figures(app_name, user_id, state, scope, include_expired)
+            self._stored.memory_counts(app_name, user_id, state, scope, include_expired)
         )
 
     def list_sessions(

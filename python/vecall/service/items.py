@@ -120,7 +120,7 @@ class Items:
         Returns:
             One item for each pair, in order; None where there is none.
         """
-        return await run_async(self._items.get(app_name, user_id, keys, refresh))
+        return await run_async(self._items.get_items(app_name, user_id, keys, refresh))
 
     @bound_as("find", "namespace")
     async def find(
@@ -173,7 +173,7 @@ class Items:
                 cursor.
         """
         return await run_async(
-            self._items.find(
+            self._items.find_items(
                 app_name,
                 user_id,
                 namespace,
@@ -212,7 +212,7 @@ class Items:
             InvalidArgumentError: An invalid namespace or condition.
         """
         return await run_async(
-            self._items.find_all(app_name, user_id, namespace, where)
+            self._items.find_all_items(app_name, user_id, namespace, where)
         )
 
     @bound_as("namespaces", "namespace")
@@ -276,7 +276,7 @@ class Items:
         Expired items are not found even before. The maintenance of the service sweeps
         the items of all users.
         """
-        return await run_async(self._items.sweep(app_name, user_id))
+        return await run_async(self._items.sweep_items(app_name, user_id))
 
 
 class CommonKeywords(TypedDict, total=False):

@@ -207,18 +207,18 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         if rights in self._views:
             return self._views[rights]
         view = self._views[rights] = copy.copy(self)
-        memory = view._memory = self._memory.restricted(rights)
+        memory = view._memory = self._memory.restricted_to_rights(rights)
         view._views = {}
-        view._sessions = self._sessions.under(memory)
-        view._consolidator = self._consolidator.under(memory)
-        view._item_operations = self._item_operations.under(memory)
+        view._sessions = self._sessions.with_rights(memory)
+        view._consolidator = self._consolidator.with_rights(memory)
+        view._item_operations = self._item_operations.with_rights(memory)
         view._make_operations()
         view._whole = self
         return view
 
     def _start_threads(self) -> None:
         """Start the background threads; a forked child calls this again."""
-        self._sessions.summarizing.restart()
+        self._sessions.summarizing.restart_thread()
         memory = self._memory
         interval = None if memory.read_only else memory.maintenance_interval
         work = self._work.next_run
@@ -591,7 +591,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             vector,
             time_zone=time_zone,
         )
-        return await run_async(self._memory.explain(arguments, memory_id, scope))
+        return await run_async(self._memory.explain_search(arguments, memory_id, scope))
 
     @bound_as("get", "memory_id")
     async def get_memory(
@@ -865,7 +865,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
                 buffered.
             StorageFullError: The disk is full; nothing was buffered.
         """
-        return await run_async(self._sessions.observe(session))
+        return await run_async(self._sessions.observe_session(session))
 
     @bound_as("end_session", "session_id", required=True)
     async def end_session(
@@ -965,7 +965,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             valid_until=valid_until,
         )
         return await run_async(
-            self._stored.update(
+            self._stored.update_memory(
                 app_name,
                 user_id,
                 memory_id,
@@ -994,7 +994,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             NotFoundError: The user has no memory with this id.
         """
         return await run_async(
-            self._stored.history(app_name, user_id, memory_id, scope)
+            self._stored.revisions_of(app_name, user_id, memory_id, scope)
         )
 
     @bound_as("list")
@@ -1033,7 +1033,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name, state, limit or filter.
         """
         return await run_async(
-            self._stored.list_page(
+            self._stored.list_memory_page(
                 app_name, user_id, state, cursor, limit, scope, filter, include_expired
             )
         )
@@ -1092,7 +1092,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or state.
         """
         return await run_async(
-            self._stored.figures(app_name, user_id, state, scope, include_expired)
+            self._stored.memory_counts(app_name, user_id, state, scope, include_expired)
         )
 
     @bound_as("list_sessions")
@@ -1359,9 +1359,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         if self._whole is not None:
             self._whole.close()
         elif not (self._memory.is_finished or self._memory.is_foreign):
-            self._memory.refuse_nested()
-            self._sessions.summarizing.thread.refuse_nested()
+            self._memory.refuse_nested_call()
+            self._sessions.summarizing.thread.refuse_nested_call()
             self._worker.close()
             self._sessions.summarizing.thread.close()
-            self._item_operations.finish()
+            self._item_operations.finish_item_writes()
         self._memory.close()

@@ -12,19 +12,19 @@ from vecall.store.file.connections import ForeignFile
 from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated_file
 from vecall.store.maintenance.backups import keep_backups, restore_backup
-from vecall.store.maintenance.doctor import Finding, examine, file_facts, repair_file
+from vecall.store.maintenance.doctor import Finding, examine, file_counts, repair_file
 from vecall.store.maintenance.recover import Salvage, recover_file, reset_expiry_clock
 from vecall.store.names import HIDDEN_APP, Why, is_hidden_id, is_well_formed_digest
 from vecall.store.opening import (
     CopyReport,
     copy_storage,
     examine_database,
-    forget_hidden,
+    forget_hidden_users,
     initialize_database,
     migrate_database,
     name_traces,
-    names_of,
     open_storage,
+    partitions_of_user,
     url_without_secrets,
 )
 from vecall.store.queries.partition_reads import ALWAYS, passing_metadata
@@ -94,6 +94,6 @@ from vecall.store.writes.sessions import (
     ClaimConsolidation,
     ClaimSession,
     PostponeSession,
-    as_stored,
+    stored_integer,
 )
-from vecall.store.writes.transfers import ImportLines, free_lines, header_model
+from vecall.store.writes.transfers import ImportLines, model_of_header, unheld_lines

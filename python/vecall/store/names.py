@@ -88,7 +88,7 @@ def make_hide_key(connection: transaction.Transaction, part: int, now: float) ->
     return key
 
 
-def add_key(
+def add_digest_key(
     connection: transaction.Transaction, part: int, id_: str, at: float
 ) -> None:
     """Add a key from another file, unless the user has `_MOST_KEYS` keys."""
@@ -291,13 +291,13 @@ def find_part(
 ) -> Version | None:
     """Look up a partition in a few microseconds."""
     row: Version | None = connection.execute(_FIND, (app, user)).fetchone()
-    row = row or find_surely(connection, app, user)
+    row = row or find_part_surely(connection, app, user)
     if row is not None:
         require_whole_numbers(*row)
     return row
 
 
-def find_surely(
+def find_part_surely(
     connection: transaction.Transaction, app: str, user: str
 ) -> Version | None:
     """Look up a user that was not found, by both indexes in one transaction."""

@@ -310,7 +310,7 @@ def _rows_to_compare(storage: Storage, names: PartitionNames) -> PartitionCopy |
 # The place is a file, or as a text the URL of a PostgreSQL database.
 
 
-def names_of(place: Path | str, user: str, app: str | None) -> UserNames:
+def partitions_of_user(place: Path | str, user: str, app: str | None) -> UserNames:
     """Return the partitions of a user; change nothing."""
     # `hidden` has only the digests of `app`; None: of all apps.
     if isinstance(place, Path):
@@ -320,7 +320,7 @@ def names_of(place: Path | str, user: str, app: str | None) -> UserNames:
     return names_in_database(place, user, app)
 
 
-def forget_hidden(place: Path | str, names: Sequence[str]) -> None:
+def forget_hidden_users(place: Path | str, names: Sequence[str]) -> None:
     """Delete all data of users whose names a purge has replaced by digests."""
     with closing(open_storage(place, "full")) as storage:
         for name in names:

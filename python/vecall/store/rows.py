@@ -186,7 +186,7 @@ def has_old_row_checksum(row: Row, vec: bytes | None, crc: object) -> bool:
     return any(_compute_row_crc(texts, vec) == crc for texts in old)
 
 
-def is_whole(row: Row, vec: Any, crc: object) -> bool:
+def is_undamaged_row(row: Row, vec: Any, crc: object) -> bool:
     """Whether a row has its checksum, and only values that vecall can have written.
 
     Types and ranges are checked too: the author of a hostile file can compute a valid
@@ -592,7 +592,7 @@ class Added:
         self.counts: list[float] = [0, 0, 0, 0, 0, 0, 9e99, -9e99]
         self.sessions: dict[str, list[float]] = {}
 
-    def add(
+    def add_memory(
         self,
         session: str | None,
         state: str,

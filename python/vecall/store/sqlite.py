@@ -23,7 +23,7 @@ from vecall.store.file.connections import as_typed_file_error
 from vecall.store.file.database import Database
 from vecall.store.file.filesystem import SnapshotFolder
 from vecall.store.maintenance.backups import SqliteMaintenance
-from vecall.store.names import find_part, find_surely
+from vecall.store.names import find_part, find_part_surely
 from vecall.store.queries.item_reads import read_item_at
 from vecall.store.storage import StorageReads
 from vecall.store.transaction import EmbeddingModel, WriteJob, adopt_model
@@ -43,31 +43,31 @@ class SqliteSnapshots:
     _folder: SnapshotFolder
     _submit: Callable[[WriteJob], Future[rows.Change]]  # queues a job for the file
 
-    def generation(self) -> int:
+    def snapshot_generation(self) -> int:
         with self._database.read_transaction() as connection:
             return count_purges(connection)
 
-    def read(self, part: int, record: bytes) -> bytes | None:
-        data = self._folder.read(part)
+    def read_snapshot(self, part: int, record: bytes) -> bytes | None:
+        data = self._folder.read_snapshot(part)
         return None if data is None else rows.checked_snapshot(part, record, data)
 
-    def write(
+    def write_snapshot(
         self, app: str, user: str, tag: rows.SnapshotTag, data: bytes, generation: int
     ) -> bool:
         header = self._folder.read_snapshot_header(tag.part)
         with self._database.read_transaction() as connection:
             if newer_is_recorded(connection, tag, header):
                 return False
-        self._folder.write(tag.part, data)
+        self._folder.write_snapshot(tag.part, data)
         record = rows.record_of_snapshot(tag.nonce, data)
         job = RecordSnapshot(app, user, record, tag, generation)
         self._submit(job).result()
         if not job.is_recorded:
-            self._folder.remove(tag.part)
+            self._folder.remove_snapshot(tag.part)
         return job.is_recorded
 
-    def remove(self, part: int) -> None:
-        self._folder.remove(part)
+    def remove_snapshot(self, part: int) -> None:
+        self._folder.remove_snapshot(part)
 
 
 # Runs jobs that share a transaction; each succeeds or fails by itself.
@@ -121,7 +121,7 @@ class _Pending:
         self.future.set_running_or_notify_cancel()
         self.outcome: rows.Change | BaseException | None = None
 
-    def measure(self) -> bool:
+    def measure_job(self) -> bool:
         """Set the size. A job that cannot tell it fails, and no other."""
         try:
             self.size = self.job.estimated_bytes
@@ -134,7 +134,7 @@ class _Pending:
 class _Lines(dict[tuple[object, object], deque[_Pending]]):
     """Queued jobs by user, in order; users take turns. For the writer's thread."""
 
-    def add(self, pending: _Pending) -> None:
+    def add_job(self, pending: _Pending) -> None:
         """Add a job behind those of its user. Jobs across users are one line."""
         job = pending.job
         user = getattr(job, "app", None), getattr(job, "user", None)
@@ -214,10 +214,10 @@ class Writer:
                 more = self._queue.get()
                 if not isinstance(more, _Pending):
                     ending, last = True, more
-                elif not more.measure():
+                elif not more.measure_job():
                     continue
                 elif lines or not self._queue.empty():
-                    lines.add(more)
+                    lines.add_job(more)
                 else:  # alone, as most are
                     group.append(more)
                     break
@@ -231,7 +231,7 @@ class Writer:
     def _write_group_surely(self, group: list[_Pending]) -> None:
         """Write a group and resolve every future, also after an unexpected error."""
         try:
-            self._write(group)
+            self._write_group(group)
         except BaseException as error:
             _log.critical(
                 "the writer failed with %s; it goes on with the next writes",
@@ -242,19 +242,18 @@ class Writer:
                 msg = "the write was interrupted; read the file to see what it holds"
                 pending.future.set_exception(StorageError(msg))
 
-    def _write(self, group: list[_Pending]) -> None:
+    def _write_group(self, group: list[_Pending]) -> None:
         try:
             group = self._refuse_jobs_without_room(group)
             try:
-                self._commit(group)
+                self._commit_group(group)
             except StorageFullError as error:
-                # One of several may lack the room, so each has a transaction. Jobs that
-                # only delete are retried, with the reserved space released.
+                # Each that adds is tried alone; deletions, with the reserved space.
                 growing = [pending for pending in group if pending.size]
                 if group == growing[:1]:
                     raise
                 for pending in growing:
-                    self._write([pending])
+                    self._write_group([pending])
                 group = [pending for pending in group if not pending.size]
                 if group:
                     self._commit_on_full_disk(group, error)
@@ -268,22 +267,22 @@ class Writer:
         self, group: list[_Pending], error: StorageFullError
     ) -> None:
         """Commit with the reserved space, and reserve again what is left of it."""
-        reserve, checkpoint = self._database.reserve, self._database.checkpoint
+        reserve, checkpoint = self._database.reserve, self._database.checkpoint_wal
         if reserve is None:
             raise error
         # A checkpoint gives the space of the log back. It comes first if it has room:
         # one that fails leaves none for the commit.
         is_first = reserve.covers_wal
-        reserve.release()
+        reserve.release_disk_bytes()
         if is_first:
             with suppress(VecallError):
                 checkpoint()
         try:
-            self._commit(group)
+            self._commit_group(group)
         except StorageFullError:
             checkpoint()
-            self._commit(group)
-        reserve.fill(reserve.missing_bytes())
+            self._commit_group(group)
+        reserve.reserve_disk_bytes(reserve.missing_bytes())
 
     def _refuse_jobs_without_room(self, group: list[_Pending]) -> list[_Pending]:
         """Refuse the jobs that would fill the disk; return the others."""
@@ -291,7 +290,7 @@ class Writer:
         if not estimated_bytes or self._database.has_room(estimated_bytes):
             return group
         with suppress(VecallError):
-            self._database.checkpoint()
+            self._database.checkpoint_wal()
         msg = (
             "the disk is nearly full (storage.min_free_bytes); nothing was written, "
             "and deleting still works"
@@ -301,7 +300,7 @@ class Writer:
                 pending.future.set_exception(StorageFullError(msg))
         return [pending for pending in group if not pending.size]
 
-    def _commit(self, group: list[_Pending]) -> None:
+    def _commit_group(self, group: list[_Pending]) -> None:
         if not group:
             return
         for pending in group:
@@ -359,7 +358,7 @@ class SqliteStorage:
         if database.path is not None:
             folder = SnapshotFolder(database.path)
             self.snapshots = SqliteSnapshots(database, folder, self._writer.submit)
-        self.newest = partial(database.peek, find_part)  # it takes microseconds
+        self.newest = partial(database.peek_at_file, find_part)  # it takes microseconds
         self.identity = database.uuid
         self.expiry_clock = database.expiry_clock
         self.in_memory = database.path is None
@@ -391,16 +390,16 @@ class SqliteStorage:
             try:
                 yield reads
             finally:
-                reads._end()
+                reads._refuse_more_reads()
 
     def lookup_existing(self, asked: rows.DraftLookup) -> rows.ExistingMemories | None:
         with self._database.read_transaction() as connection:
             return add.lookup_existing(connection, asked, self.expiry_clock.now())
 
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
-        known, item = self._database.peek(read_item_at, app, user, ns, key)
+        known, item = self._database.peek_at_file(read_item_at, app, user, ns, key)
         if not known:
-            self._database.peek(find_surely, app, user)
+            self._database.peek_at_file(find_part_surely, app, user)
         return item
 
     def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:

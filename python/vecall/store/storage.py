@@ -66,7 +66,7 @@ class StorageReads:
         """Read over a connection that is in a transaction."""
         self._reading: Transaction | None = connection
 
-    def _end(self) -> None:
+    def _refuse_more_reads(self) -> None:
         """Refuse every read from now on: the connection is another reader's."""
         self._reading = None
 
@@ -76,7 +76,7 @@ class StorageReads:
             raise ClosedError("the read of the storage has ended")
         return self._reading
 
-    version = _read(names.find_surely)  # as `Storage.version`, for this state
+    version = _read(names.find_part_surely)  # as `Storage.version`, for this state
     partition_state = _read(names.partition_state)
     require_gone = _read(names.require_user_gone)
 
@@ -127,7 +127,7 @@ class StorageReads:
     export_header = _read(transfers.export_header)
     export_partitions = _read(transfers.export_partitions)
     export_lines = _read(transfers.export_lines)
-    items_at = _read(item_reads.items_at)
+    items_at = _read(item_reads.read_items_at)
     items_by_number = _read(item_reads.read_items_by_number)
     newest_items = _read(item_reads.read_newest_items)
     item_vectors = _read(item_reads.read_item_vectors)
@@ -174,7 +174,7 @@ class Claims(Protocol):
     waits for no other claim.
     """
 
-    def session(self, lease_s: float) -> records.DueSession | None:
+    def claim_session(self, lease_s: float) -> records.DueSession | None:
         """Claim the session that has been due for the longest time; None if none is.
 
         After `lease_s` it is due again, unless memories were made of it.
@@ -203,13 +203,13 @@ class Snapshots(Protocol):
     partition. Any snapshot may disappear at any time.
     """
 
-    def generation(self) -> int:
+    def snapshot_generation(self) -> int:
         """Return a number that changes when all snapshots are invalidated.
 
-        Read it before you take a snapshot, and pass it to `write`.
+        Read it before you take a snapshot, and pass it to `write_snapshot`.
         """
 
-    def read(self, part: int, record: bytes) -> bytes | None:
+    def read_snapshot(self, part: int, record: bytes) -> bytes | None:
         """Return the bytes of the snapshot on record; None if there is none such.
 
         `record` is `PartitionState.snap`, from the read that also loads the changes
@@ -217,7 +217,7 @@ class Snapshots(Protocol):
         were altered.
         """
 
-    def write(
+    def write_snapshot(
         self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
     ) -> bool:
         """Store a snapshot and put it on record; return whether it is.
@@ -226,12 +226,12 @@ class Snapshots(Protocol):
         history went back, the bytes may contain purged data, or a snapshot that is at
         least as new is on record.
 
-        `tag` was made by `SnapshotTag.new`, and `generation` read, before the bytes
-        were taken, which contain the packed tag. After an OSError the snapshot before
-        it is still in place.
+        `tag` was made by `SnapshotTag.new`, and `snapshot_generation` read, before the
+        bytes were taken, which contain the packed tag. After an OSError the snapshot
+        before it is still in place.
         """
 
-    def remove(self, part: int) -> None:
+    def remove_snapshot(self, part: int) -> None:
         """Remove the snapshot of a partition, if it has one."""
 
 

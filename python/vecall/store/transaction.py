@@ -95,7 +95,7 @@ class ReadsAhead(NamedTuple):
 
 
 @singledispatch
-def enter(
+def enter_partition(
     transaction: Any,
     app: str,  # noqa: ARG001
     user: str,  # noqa: ARG001
@@ -111,7 +111,7 @@ def enter(
 
 
 @singledispatch
-def leave(
+def leave_partition(
     transaction: Any,
     part: int,  # noqa: ARG001
     seq: int,  # noqa: ARG001
@@ -207,8 +207,7 @@ def insert_many(
     connection: Any, into: str, rows: Sequence[tuple[Any, ...]], conflict: str = ""
 ) -> None:
     """Insert rows in order, into a table and columns as "chg (part, seq)"."""
-    # A kind of transaction may register its own implementation. FAIL: a job ends with
-    # its first error, so SQLite need not copy pages to take a statement back alone.
+    # A kind of transaction may register its own. FAIL: the job ends, no page is copied.
     if not rows:
         return
     width = len(rows[0])
@@ -325,7 +324,7 @@ _MAX_DIM = 65_536
 _SAME_MODEL = 0.99  # cosine of the same text's vectors from any two machines
 
 
-def is_print(value: object, dim: int) -> bool:
+def is_vector(value: object, dim: int) -> bool:
     """Whether a value is a finite float32 vector of `dim` dimensions, at least 1."""
     if not isinstance(value, bytes) or len(value) != 4 * dim:
         return False
@@ -338,7 +337,7 @@ def checked_model(row: tuple[Any, ...]) -> EmbeddingModel:
     require_whole_numbers(dim, id_)
     if not isinstance(name, str) or not 1 <= dim <= _MAX_DIM:
         raise CorruptFileError(NO_VALUE)
-    if print_ is not None and not is_print(print_, dim):
+    if print_ is not None and not is_vector(print_, dim):
         raise CorruptFileError(NO_VALUE)
     return EmbeddingModel(*row)
 

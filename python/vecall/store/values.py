@@ -51,7 +51,7 @@ def parse_stored_object(text: str) -> dict[str, Any]:
     return found
 
 
-def stored_list(text: str) -> list[Any]:
+def parse_json_list(text: str) -> list[Any]:
     """Return a JSON array of the file."""
     found = _parse_json(text)
     if not isinstance(found, list):
@@ -95,7 +95,7 @@ def check_buffered_turn(event: Mapping[str, Any], name: str) -> None:
     if content is None and not isinstance(actions, Mapping):
         raise InvalidArgumentError(f"{name}: expected a content or actions")
     if content is not None:
-        _check_content(content, name)
+        _check_event_content(content, name)
     if isinstance(actions, Mapping):
         _check_compaction(actions.get("compaction"), name)
     for field in _STRINGS:
@@ -113,7 +113,7 @@ def check_buffered_turn(event: Mapping[str, Any], name: str) -> None:
             ttl_seconds(_require_json_number(meta[field], name))
 
 
-def _check_content(content: object, name: str) -> None:
+def _check_event_content(content: object, name: str) -> None:
     if isinstance(content, Mapping):
         parts = content.get("parts")
         role = content.get("role")
@@ -136,7 +136,7 @@ def _check_compaction(compaction: object, name: str) -> None:
     for field in ("start_timestamp", "end_timestamp"):
         if compaction.get(field) is not None:
             to_seconds(_require_json_number(compaction[field], name), f"{name}.{field}")
-    _check_content(compaction.get("compacted_content"), name)
+    _check_event_content(compaction.get("compacted_content"), name)
 
 
 def _require_json_number(value: Any, name: str) -> Any:
@@ -172,12 +172,12 @@ def _parse_finite_float(text: str) -> float:
     return value
 
 
-def _refuse_constant(_: str) -> float:
+def _refuse_json_constant(_: str) -> float:
     raise ValueError
 
 
 _decode = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_float=_parse_finite_float
+    parse_constant=_refuse_json_constant, parse_float=_parse_finite_float
 ).decode
 
 

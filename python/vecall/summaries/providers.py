@@ -318,7 +318,7 @@ class LlmSummaryProvider:
         parts = _split_turns(turns_of_session(session), self._max_chars)
         found: list[SessionSummary] = []
         for index, part in enumerate(parts):
-            answer = self._ask(part)
+            answer = self._ask_llm(part)
             if inspect.isawaitable(answer):
                 return self._continue_awaited(found, answer, parts[index:])
             found += _summaries_in_answer(answer, part)
@@ -333,11 +333,11 @@ class LlmSummaryProvider:
         """Continue from the first answer that is an awaitable."""
         for index, part in enumerate(parts):
             if index:
-                answer = self._ask(part)
+                answer = self._ask_llm(part)
             found += _summaries_in_answer(await _awaited_answer(answer), part)
         return found
 
-    def _ask(self, part: Sequence[TranscriptLine]) -> object:
+    def _ask_llm(self, part: Sequence[TranscriptLine]) -> object:
         events = "\n".join(turn.line for turn in part)
         try:
             return self._llm(self._prompt.replace(_PLACE, events))
@@ -457,7 +457,7 @@ class CompactionAwareSummaryProvider:
         compacted, rest = _split_events(get_list(session, "events", "session.events"))
         if self._provider is None or not rest:
             return compacted
-        found: object = self._provider.get_summaries(_with_events(session, rest))
+        found: object = self._provider.get_summaries(_session_of_events(session, rest))
         if inspect.isawaitable(found):
             return _join_awaited_summaries(compacted, found)
         return compacted + checked_summaries(found)
@@ -478,7 +478,7 @@ def compaction_of(event: object) -> SessionSummary | None:
     Raises:
         InvalidArgumentError: A time is invalid.
     """
-    compaction = _event_compaction(event)
+    compaction = _compaction_of_event(event)
     text = to_valid_utf8(
         "\n".join(text_parts(get_field(compaction, "compacted_content")))
     ).strip()
@@ -505,7 +505,7 @@ def _split_events(events: Sequence[Any]) -> tuple[list[SessionSummary], list[Any
     for index, event in enumerate(events):
         when = time_of_turn(event, "timestamp")
         is_later = index > last if when is None else when > end
-        if is_later and _event_compaction(event) is None:
+        if is_later and _compaction_of_event(event) is None:
             rest.append(event)
     return sorted(dict.fromkeys(found), key=_summary_sort_key), rest
 
@@ -517,12 +517,12 @@ def _summary_sort_key(summary: SessionSummary) -> tuple[float, float]:
     return start, end
 
 
-def _event_compaction(event: object) -> object:
+def _compaction_of_event(event: object) -> object:
     found: object = get_field(get_field(event, "actions"), "compaction")
     return found
 
 
-def _with_events(session: object, events: list[Any]) -> object:
+def _session_of_events(session: object, events: list[Any]) -> object:
     """Return a copy of the session, of the same type, with only these events."""
     if isinstance(session, Mapping):
         return {**session, "events": events}

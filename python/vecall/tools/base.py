@@ -48,7 +48,7 @@ def limits_of_service(memory: object) -> Limits:
     return limits if isinstance(limits, Limits) else Limits()
 
 
-def has_methods(memory: object, *names: str) -> bool:
+def has_memory_methods(memory: object, *names: str) -> bool:
     """Return whether a service has the named methods and supports them."""
     if set(names) & set(getattr(memory, "lacking", ())):
         return False
@@ -62,7 +62,7 @@ def has_methods(memory: object, *names: str) -> bool:
 
 def require_methods(memory: object, who: str, *names: str) -> None:
     """Raise ConfigError if a service lacks methods that a tool or a call needs."""
-    if not has_methods(memory, *names):
+    if not has_memory_methods(memory, *names):
         needed = " and ".join(names)
         msg = f"{who}: this memory service has no {needed}, which is needed"
         raise errors.ConfigError(msg)
@@ -196,22 +196,22 @@ class Argument(NamedTuple):
     @property
     def type(self) -> Any:
         """The type without bounds and choices, as in a signature."""
-        kind = get_args(self.kind)[0] if self._bounds else self.kind
+        kind = get_args(self.kind)[0] if self._schema_bounds else self.kind
         return kind if kind in _JSON_TYPES else str
 
     @property
-    def _bounds(self) -> Within | None:
+    def _schema_bounds(self) -> Within | None:
         is_bounded = get_origin(self.kind) is Annotated
         return self.kind.__metadata__[0] if is_bounded else None
 
     @property
-    def _choices(self) -> list[str]:
+    def _schema_choices(self) -> list[str]:
         is_choice = get_origin(self.kind) is Literal
         return list(get_args(self.kind)) if is_choice else []
 
-    def schema(self, *, clamps: bool) -> dict[str, Any]:
+    def argument_schema(self, *, clamps: bool) -> dict[str, Any]:
         """Return the JSON Schema, without what a tool that clamps does not refuse."""
-        kind, bounds, choices = self.type, self._bounds, self._choices
+        kind, bounds, choices = self.type, self._schema_bounds, self._schema_choices
         schema: dict[str, Any] = {"type": _JSON_TYPES.get(kind, "string")}
         if kind == list[str]:
             schema["items"] = {"type": "string"}
@@ -230,9 +230,9 @@ class Argument(NamedTuple):
                 schema["default"] = self.default
         return {**schema, "description": says}
 
-    def read(self, value: object, name: str, *, clamps: bool) -> Any:
+    def read_argument(self, value: object, name: str, *, clamps: bool) -> Any:
         """Return a value as the type says; the service checks the range of a float."""
-        kind, bounds, choices = self.type, self._bounds, self._choices
+        kind, bounds, choices = self.type, self._schema_bounds, self._schema_choices
         if self.kind == Time:
             return utc_seconds(value, name)
         if choices and value not in choices:
@@ -267,7 +267,7 @@ class Argument(NamedTuple):
             with suppress(ValueError, RecursionError):
                 listed = json.loads(text)
                 return listed if isinstance(listed, list) else text
-        elif (choice := text.strip().lower()) in self._choices:
+        elif (choice := text.strip().lower()) in self._schema_choices:
             return choice
         return text
 
@@ -405,7 +405,7 @@ class MemoryTool(ABC):
     @classmethod
     def serves(cls, memory: MemoryProtocol | None) -> bool:
         """Return whether a service has the methods that the tool needs."""
-        return memory is None or has_methods(memory, *cls._needs)
+        return memory is None or has_memory_methods(memory, *cls._needs)
 
     @property
     def _arguments(self) -> dict[str, Argument]:
@@ -420,7 +420,7 @@ class MemoryTool(ABC):
         return {
             "type": "object",
             "properties": {
-                name: argument.schema(clamps=self._clamps)
+                name: argument.argument_schema(clamps=self._clamps)
                 for name, argument in self._arguments.items()
             },
             "required": list(self._required),
@@ -469,7 +469,7 @@ class MemoryTool(ABC):
             return {"error": "arguments: expected an object"}
         try:
             given = self._convert_arguments(untyped)
-            return await self._answer(self._memory, given, turn)
+            return await self._call_tool(self._memory, given, turn)
         except errors.InvalidArgumentError as error:
             return {"error": str(error)}
         except NotImplementedError:
@@ -485,7 +485,7 @@ class MemoryTool(ABC):
                 value = argument.argument_from_text(value)
             is_absent = value is None or (isinstance(value, str) and not value)
             if not is_absent or name in self._required:
-                given[name] = argument.read(value, name, clamps=self._clamps)
+                given[name] = argument.read_argument(value, name, clamps=self._clamps)
             elif argument.default is not None:
                 # "": from models that must give each argument
                 given[name] = argument.default
@@ -533,7 +533,7 @@ class MemoryTool(ABC):
         return "\n".join(lines)
 
     @abstractmethod
-    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
+    async def _call_tool(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
         """Answer a call; `given` has arguments that are as the schema says."""
 
 

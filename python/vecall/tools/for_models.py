@@ -191,7 +191,7 @@ class ExpandSession(base.MemoryTool):
             max_tokens, count_tokens, neutralise=neutralise
         )
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         id_ = check_name(given["id"], "id", self._limits)
@@ -228,7 +228,7 @@ class ExpandSession(base.MemoryTool):
         needed = min(sum(cost(output.Piece(each)) for each in others), room - share)
         requested = output.cut_from_character(pieces[at], begin, room - needed, cost)
         left = room - cost(requested)
-        beside = output.cut_memories_to_fit(others, "", left, cost) if others else []
+        beside = output.cut_output_to_limit(others, "", left, cost) if others else []
         shown = {at: requested}
         # The nearest turns first.
         places = [n for n in range(len(pieces)) if n != at]
@@ -286,7 +286,7 @@ class RecallMemory(SearchTool):
         )
         self._max_limit = base.at_least_one(max_limit, "max_limit")
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, turn: Hashable, /
     ) -> base.Answer:
         asked = given.get("limit", base.DEFAULT_LIMIT)
@@ -335,7 +335,7 @@ class LoadMemory(SearchTool):
         )
         self._max_entries = base.at_least_one(max_entries, "max_entries")
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, turn: Hashable, /
     ) -> base.Answer:
         return await self._search(memory, given.get("query"), self._max_entries, turn)
@@ -398,7 +398,7 @@ class ForgetMemory(base.MemoryTool):
         self._look = output.checked_look_options(**look)
         self._max_entries = base.at_least_one(max_entries, "max_entries")
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         if ("query" in given) == ("token" in given):
@@ -526,7 +526,7 @@ class Remember(WritingTool):
     _without_memory: ClassVar[base.Answer] = {"status": "not_remembered"}
     _needs = ("add_memory",)
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         text, kind = checked_fact_text(given), given.get("kind")
@@ -547,7 +547,7 @@ class Remember(WritingTool):
             if older and not base.takes_argument(memory.add_memory, "supersedes"):
                 msg = "supersedes: this memory service replaces no memories"
                 raise InvalidArgumentError(msg)
-            if not await self._may_replace(memory, older):
+            if not await self._may_correct_memories(memory, older):
                 return {**self._without_memory}
             more["supersedes"] = older
         try:
@@ -563,12 +563,12 @@ class Remember(WritingTool):
         if not ids or ids[0] is None:
             return {**self._without_memory}
         answer = {"status": "remembered", "id": ids[0]}
-        similar = await self._show_similar(getattr(ids, "similar", ()))
+        similar = await self._similar_as_json(getattr(ids, "similar", ()))
         return (
             {**answer, "similar": similar, "note": output.NOTE} if similar else answer
         )
 
-    async def _may_replace(self, memory: Any, ids: list[Any]) -> bool:
+    async def _may_correct_memories(self, memory: Any, ids: list[Any]) -> bool:
         """Whether the model may correct each of the memories, which must exist."""
         for id_ in ids:
             checked = check_name(id_, "supersedes", self._limits)
@@ -581,7 +581,7 @@ class Remember(WritingTool):
                 return False
         return True
 
-    async def _show_similar(
+    async def _similar_as_json(
         self, found: Sequence[Sequence[Any]]
     ) -> list[dict[str, Any]]:
         """Return the memories that the model may replace, as JSON values."""
@@ -632,7 +632,7 @@ class UpdateMemory(WritingTool):
     _without_memory: ClassVar[base.Answer] = {"status": "not_updated"}
     _needs = ("get_memory", "update_memory")
 
-    async def _answer(
+    async def _call_tool(
         self, memory: Any, given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         text = checked_fact_text(given)

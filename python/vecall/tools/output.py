@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from vecall.clock import to_iso
 from vecall.errors import InvalidArgumentError
 from vecall.lexical import words
-from vecall.lexical.statements import PROPOSED, likeness
+from vecall.lexical.statements import PROPOSED, text_likeness
 from vecall.limits import check_limit_count
 from vecall.prompts.render import token_counter, whole_tokens
 from vecall.text import escape_tags, strip_invisible
@@ -58,7 +58,7 @@ Cost = Callable[[Piece], int]
 """Returns the tokens of a piece as shown."""
 
 
-def cut_memories_to_fit(
+def cut_output_to_limit(
     memories: Sequence[MemoryEntry], query: str, most: int, cost: Cost
 ) -> list[Piece]:
     """Cut the longest texts until all memories together fit a number of tokens."""
@@ -73,7 +73,7 @@ def cut_memories_to_fit(
         for piece in pieces
     ]
     texts = [max(all_ - frame, 0) for all_, frame in zip(costs, frames, strict=True)]
-    level = max(_largest_text_size(texts, most - sum(frames)), _MIN_TEXT)
+    level = max(_common_cut_of_sizes(texts, most - sum(frames)), _MIN_TEXT)
     terms = _pattern_of_words(query)
     return [
         piece if text <= level else _shortened_piece(piece, terms, frame + level, cost)
@@ -87,12 +87,12 @@ def cut_from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece
     begin = min(max(begin, 0), len(text))
 
     def part(size: int) -> Piece:
-        return _part_of_piece(piece, begin, begin + size)
+        return _shown_part_of_piece(piece, begin, begin + size)
 
     return _largest_fitting_part(part, len(text) - begin, most, cost)
 
 
-def mark_piece(piece: Piece) -> MemoryEntry:
+def with_part_notes(piece: Piece) -> MemoryEntry:
     """Return a memory; its text has notes on its version and on the shown part."""
     memory, cut, version = piece
     notes = [] if version is None else [f"[{version}]"]
@@ -123,7 +123,7 @@ def shown_pieces(memories: Sequence[MemoryEntry]) -> list[Piece]:
     for (late, at), (early, other) in combinations(newest_first, 2):
         if late == early:
             continue
-        if likeness(memories[at].text, memories[other].text).score >= PROPOSED:
+        if text_likeness(memories[at].text, memories[other].text).score >= PROPOSED:
             versions.setdefault(at, f"later than the statement of {to_iso(early)}")
             later = f"earlier; the statement of {to_iso(late)} is later"
             versions.setdefault(other, later)
@@ -145,7 +145,7 @@ def time_of_memory(memory: MemoryEntry) -> float | None:
     return memory.created_at if memory.timestamp is None else memory.timestamp
 
 
-def _largest_text_size(texts: Sequence[int], most: int) -> int:
+def _common_cut_of_sizes(texts: Sequence[int], most: int) -> int:
     """Return the largest size such that all texts cut to it fit the limit together."""
     left = most
     for at, text in enumerate(sorted(texts)):
@@ -166,7 +166,7 @@ def _shortened_piece(
 
     def part(size: int) -> Piece:
         begin = _best_window(found, len(text), size)
-        return _part_of_piece(piece, begin, begin + size)
+        return _shown_part_of_piece(piece, begin, begin + size)
 
     return _largest_fitting_part(part, len(text), most, cost)
 
@@ -185,7 +185,7 @@ def _largest_fitting_part(
     return piece
 
 
-def _part_of_piece(piece: Piece, begin: int, end: int) -> Piece:
+def _shown_part_of_piece(piece: Piece, begin: int, end: int) -> Piece:
     text = piece.memory.text
     end = min(end, len(text))
     if end - begin > 4 * _EDGE:
@@ -298,7 +298,7 @@ def _shown_memories(
             known[id(piece)] = piece, *_json_and_cost(piece, look)
         return known[id(piece)]
 
-    pieces = cut_memories_to_fit(memories, query, most, lambda piece: written(piece)[2])
+    pieces = cut_output_to_limit(memories, query, most, lambda piece: written(piece)[2])
     fitting: list[dict[str, Any]] = []
     for _, fields, cost in map(written, pieces):
         most -= cost

@@ -14,7 +14,7 @@ from vecall import types
 from vecall.content import text_parts
 from vecall.errors import ConfigError
 from vecall.ingest.parts import is_instruction_role
-from vecall.lexical.small_talk import asking
+from vecall.lexical.small_talk import asking_of_message
 from vecall.limits import UNASKED_RELEVANCE
 from vecall.prompts.render import render, token_counter
 from vecall.protocols import MemoryProtocol
@@ -87,7 +87,7 @@ def memories_worth_telling(
             # Those that are not far below the best one; all with a reranker's scores.
             below = _LEAST_SHARE * best if best > 0.0 else -math.inf
             return [each for each in found if (each.score or 0.0) >= below]
-        if asking(query).nothing:
+        if asking_of_message(query).nothing:
             return []
         least = UNASKED_RELEVANCE
     return [
@@ -275,20 +275,20 @@ class PreloadMemory(base.MemoryTool):
         else:
             one = types.MemoryEntry(".")
             frame = 2 * self._block_token_cost(one) - self._block_token_cost(one, one)
-            pieces = output.cut_memories_to_fit(
+            pieces = output.cut_output_to_limit(
                 given,
                 query,
                 self._max_tokens - frame,
-                lambda piece: self._block_token_cost(output.mark_piece(piece)) - frame,
+                lambda a: self._block_token_cost(output.with_part_notes(a)) - frame,
             )
-        found = list(map(output.mark_piece, pieces))
+        found = list(map(output.with_part_notes, pieces))
         is_cut = {
             id(each) for each, piece in zip(found, pieces, strict=True) if piece.cut
         }
-        shown = [each for each in found if self._fits_budget(self._render_block(each))]
+        shown = [each for each in found if self._fits_tokens(self._render_block(each))]
         while shown:
             block = self._render_block(*shown)
-            if self._fits_budget(block):
+            if self._fits_tokens(block):
                 return output.ShownBlock(block, frozenset(map(output.key_of, shown)))
             # Drop a cut text before a whole one.
             cut_ones = [at for at, each in enumerate(shown) if id(each) in is_cut]
@@ -302,10 +302,10 @@ class PreloadMemory(base.MemoryTool):
     def _block_token_cost(self, *memories: types.MemoryEntry) -> int:
         return self._count(self._render_block(*memories))
 
-    def _fits_budget(self, block: str) -> bool:
+    def _fits_tokens(self, block: str) -> bool:
         return self._max_tokens is None or self._count(block) <= self._max_tokens
 
-    async def _answer(
+    async def _call_tool(
         self, _memory: Any, _given: base.Given, _turn: Hashable, /
     ) -> base.Answer:
         return {**self._without_memory}
@@ -349,7 +349,7 @@ class RunMemory(base.RunOwner[C]):
         self._options = {"format": "secure", **options}
         PreloadMemory(memory, "app", "user", **self._options)
 
-    async def block(
+    async def message_block(
         self, context: C, text: object, filter: types.FilterLike | None = None
     ) -> str:
         """Return the memories for a user's message; see `PreloadMemory.block`."""
@@ -359,7 +359,7 @@ class RunMemory(base.RunOwner[C]):
         preload = PreloadMemory(self._memory, *self.of(context), **options)
         return await preload.block(text)
 
-    async def remember(
+    async def remember_turns(
         self, context: C, turns: Iterable[types.Event], session_id: str | None
     ) -> bool:
         """Store turns of now, in their order; return whether it was possible.

@@ -195,11 +195,11 @@ def check_store_filter(wanted: object, limits: Limits) -> PartitionScope:
         None if session is None else check_name(session, "filter.session_id", limits),
         None if after is None else to_micros(to_seconds(after, "filter.after")),
         None if before is None else to_micros(to_seconds(before, "filter.before")),
-        None if wanted.where is None else _checked_where(wanted.where, limits),
+        None if wanted.where is None else _checked_row_conditions(wanted.where, limits),
     )
 
 
-def _checked_where(given: object, limits: Limits) -> Filter:
+def _checked_row_conditions(given: object, limits: Limits) -> Filter:
     """Return conditions on labels and metadata."""
     if not isinstance(given, Filter):
         raise errors.InvalidTypeError("filter.where: expected a Filter")
@@ -341,7 +341,7 @@ class StoredRow(NamedTuple):
     micros: int
     metadata: str
 
-    def passes(self, scope: PartitionScope) -> bool:
+    def passes_scope(self, scope: PartitionScope) -> bool:
         """Whether the row passes a filter."""
         return (
             (scope.after is None or scope.after <= self.micros)
@@ -379,7 +379,7 @@ class CheckedVectorStore(ABC):
         vector = unit_vector(embedding)
         key, session, micros, text = check_metadata(metadata, self._limits)
         row = StoredRow(name, session, micros, text)
-        await self._call(key, partial(self._upsert, key, row, vector))
+        await self._call(key, partial(self._store_row, key, row, vector))
 
     async def search(
         self, embedding: Embedding, top_k: int, filter: VectorStoreFilter | None = None
@@ -393,10 +393,10 @@ class CheckedVectorStore(ABC):
         scope = check_store_filter(filter, self._limits)
         # With `where` the metadata of every row is read.
         rows = count if scope.where is None else sys.maxsize
-        work = partial(self._search, vector, count, scope)
+        work = partial(self._search_rows, vector, count, scope)
         return await self._call(scope.key, work, rows)
 
-    def _search(
+    def _search_rows(
         self, vector: NDArray[np.float32], top_k: int, scope: PartitionScope
     ) -> list[VectorSearchResult]:
         wanted = top_k + 1
@@ -408,7 +408,7 @@ class CheckedVectorStore(ABC):
                 # A server's rounding may put a cosine beyond 1.
                 (min(1.0, max(-1.0, cosine)), row)
                 for cosine, row in found
-                if row.passes(scope)
+                if row.passes_scope(scope)
             ]
             # Rows that tie with the last one wanted may be missing.
             if len(found) < wanted or (
@@ -433,7 +433,7 @@ class CheckedVectorStore(ABC):
         """
         name = check_name(id, "id", self._limits)
         key = check_names(app_name, user_id, "", self._limits)
-        return await self._call(key, partial(self._delete, key, name))
+        return await self._call(key, partial(self._delete_row, key, name))
 
     async def delete_many(self, filter: VectorStoreFilter) -> int:
         """Delete the rows of one user that match a filter; return their number.
@@ -452,7 +452,7 @@ class CheckedVectorStore(ABC):
         """Run work that reads so many of a user's rows; None: on a thread anyway."""
 
     @abstractmethod
-    def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
+    def _store_row(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
         """Store a row."""
 
     @abstractmethod
@@ -462,7 +462,7 @@ class CheckedVectorStore(ABC):
         """Return rows with cosines, best first, that pass a filter without `where`."""
 
     @abstractmethod
-    def _delete(self, key: Key, id: str) -> bool:
+    def _delete_row(self, key: Key, id: str) -> bool:
         """Delete a row."""
 
     @abstractmethod
@@ -526,7 +526,7 @@ class RemoteVectorStore(CheckedVectorStore):
 
         def run() -> T:
             self._call_of_thread.deadline = deadline
-            if self._seconds_left() <= 0:
+            if self._call_seconds_left() <= 0:
                 msg = "all connections of the vector store were in use; try again"
                 raise errors.BusyError(msg)
             return work()
@@ -539,12 +539,12 @@ class RemoteVectorStore(CheckedVectorStore):
             raise closed_store_error() from None
         return await asyncio.wrap_future(future)
 
-    def _seconds_left(self) -> float:
+    def _call_seconds_left(self) -> float:
         """Return the seconds that the call on this thread has left."""
         left: float = self._call_of_thread.deadline - monotonic()
         return left
 
-    def _require_length(
+    def _require_dim(
         self, vector: NDArray[np.float32], read: Callable[[], int | None]
     ) -> bool:
         """Check a vector's length; return whether that of stored ones is known."""

@@ -42,7 +42,7 @@ class Partition:
     """One user's rows, by numbers that are never reused.
 
     The engine also knows sessions by numbers, not by hashes, so two sessions never
-    collide. `find` needs no lock; all other methods need the caller's lock.
+    collide. `find_nearest_rows` needs no lock; other methods need the caller's lock.
     """
 
     def __init__(self, engine: Engine, key: base.Key) -> None:
@@ -54,14 +54,14 @@ class Partition:
         self.removals = 0
         self.sessions: dict[str, _Session] = {}
 
-    def candidates(self, session: str | None) -> list[tuple[int, base.StoredRow]]:
+    def rows_of_session(self, session: str | None) -> list[tuple[int, base.StoredRow]]:
         """Return the rows of a session with their numbers; for None, all."""
         if session is None:
             return list(self.rows.items())
         known = self.sessions.get(session)
         return [] if known is None else [(n, self.rows[n]) for n in known.rows]
 
-    def add(
+    def add_row(
         self, number: int, row: base.StoredRow, vector: NDArray[np.float32]
     ) -> None:
         """Add a row under a new number; an error changes nothing."""
@@ -85,7 +85,7 @@ class Partition:
             session.rows.add(number)
             self.sessions[row.session] = session
 
-    def remove(self, numbers: Sequence[int]) -> None:
+    def remove_rows(self, numbers: Sequence[int]) -> None:
         """Remove rows; the engine removes all of them atomically."""
         self._engine.remove(self._key, np.array(numbers, np.int64))
         self.removals += 1
@@ -99,11 +99,11 @@ class Partition:
                 if not session.rows:
                     del self.sessions[row.session]
 
-    def drop(self) -> None:
+    def free_partition(self) -> None:
         """Free the partition's memory in the engine."""
         self._engine.drop(self._key)
 
-    def find(
+    def find_nearest_rows(
         self, vector: NDArray[np.float32], count: int, options: Mapping[str, Any]
     ) -> list[tuple[int, float]]:
         """Return the numbers and the cosines of the nearest rows, best first."""
@@ -189,7 +189,7 @@ class InMemoryVectorStore(base.CheckedVectorStore):
             raise DimensionError(msg)
         return engine
 
-    def _upsert(
+    def _store_row(
         self, key: base.Key, row: base.StoredRow, vector: NDArray[np.float32]
     ) -> None:
         with self._lock:
@@ -198,9 +198,9 @@ class InMemoryVectorStore(base.CheckedVectorStore):
             old = part.numbers.get(row.id)
             # Add the new row first, so that every search finds one of the two. A search
             # that finds the removed one is repeated.
-            part.add(next(self._next), row, vector)
+            part.add_row(next(self._next), row, vector)
             if old is not None:
-                part.remove([old])
+                part.remove_rows([old])
             self._engine = engine
             self._partitions[key] = part
 
@@ -233,12 +233,12 @@ class InMemoryVectorStore(base.CheckedVectorStore):
                 if session is None:
                     return []
                 options["session"] = session.number
-            rows = [] if scope.where is None else part.candidates(scope.session)
+            rows = [] if scope.where is None else part.rows_of_session(scope.session)
             removals = part.removals
         if scope.where is not None:
-            passing = [n for n, row in in_slices(rows) if row.passes(scope)]
+            passing = [n for n, row in in_slices(rows) if row.passes_scope(scope)]
             options["only"] = np.array(passing, np.int64)
-        found = part.find(vector, count, options)
+        found = part.find_nearest_rows(vector, count, options)
         with lock:
             self._check_open()
             hits = [
@@ -249,7 +249,7 @@ class InMemoryVectorStore(base.CheckedVectorStore):
             was_listed = scope.where is None or part.removals == removals
         return hits if was_listed and len(hits) == len(found) else None
 
-    def _delete(self, key: base.Key, id: str) -> bool:
+    def _delete_row(self, key: base.Key, id: str) -> bool:
         with self._lock:
             self._check_open()
             part = self._partitions.get(key)
@@ -264,8 +264,8 @@ class InMemoryVectorStore(base.CheckedVectorStore):
             part = self._partitions.get(scope.key)
             if part is None:
                 return 0
-            candidates = part.candidates(scope.session)
-        chosen = [n for n, row in in_slices(candidates) if row.passes(scope)]
+            candidates = part.rows_of_session(scope.session)
+        chosen = [n for n, row in in_slices(candidates) if row.passes_scope(scope)]
         with self._lock:
             self._check_open()
             # Skip rows that were replaced or deleted meanwhile.
@@ -275,10 +275,10 @@ class InMemoryVectorStore(base.CheckedVectorStore):
             return len(left)
 
     def _remove_rows(self, key: base.Key, part: Partition, numbers: list[int]) -> None:
-        part.remove(numbers)
+        part.remove_rows(numbers)
         if not part.rows:
             del self._partitions[key]
-            part.drop()
+            part.free_partition()
 
 
 def _make_store_engine(dimensions: int) -> Engine:

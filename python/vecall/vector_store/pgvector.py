@@ -129,7 +129,7 @@ class PgVectorStore(base.RemoteVectorStore):
 
         from vecall.store.postgres.url import database_errors
 
-        seconds = self._seconds_left()
+        seconds = self._call_seconds_left()
         with database_errors():
             try:
                 with self._pools().borrow_connection(seconds) as connection:
@@ -150,34 +150,32 @@ class PgVectorStore(base.RemoteVectorStore):
                     raise DimensionError(msg) from None
                 raise
 
-    def _upsert(
+    def _store_row(
         self, key: base.Key, row: base.StoredRow, vector: NDArray[np.float32]
     ) -> None:
         with self._lend_connection() as connection:
-            is_known = self._require_length(
-                vector, lambda: self._read_length(connection)
-            )
+            is_known = self._require_dim(vector, lambda: self._read_length(connection))
             values = [*key, *row, str(vector.tolist())]
             if is_known:
-                _execute_sql(connection, self._insert, values)
+                _execute_on_pg(connection, self._insert, values)
             else:
                 with connection.transaction():
-                    self._create_table(connection, vector)
-                    _execute_sql(connection, self._insert, values)
+                    self._create_pgvector_table(connection, vector)
+                    _execute_on_pg(connection, self._insert, values)
             self._dimensions = vector.size
 
-    def _create_table(
+    def _create_pgvector_table(
         self, connection: BoundedConnection, vector: NDArray[np.float32]
     ) -> None:
         """Create the table unless another process has done so meanwhile."""
         lock = "SELECT pg_advisory_xact_lock(hashtext(%s))"
-        _execute_sql(connection, lock, [self._table])
-        if self._require_length(vector, lambda: self._read_length(connection)):
+        _execute_on_pg(connection, lock, [self._table])
+        if self._require_dim(vector, lambda: self._read_length(connection)):
             return
         schema = self._url.schema
-        if not _execute_sql(connection, "SELECT to_regnamespace(%s)", [schema])[0][0]:
-            _execute_sql(connection, f'CREATE SCHEMA "{schema}"')
-        _execute_sql(
+        if not _execute_on_pg(connection, "SELECT to_regnamespace(%s)", [schema])[0][0]:
+            _execute_on_pg(connection, f'CREATE SCHEMA "{schema}"')
+        _execute_on_pg(
             connection,
             f'CREATE TABLE {self._table} (app text COLLATE "C", usr text COLLATE "C", '
             'id text COLLATE "C", session text COLLATE "C", micros bigint NOT NULL, '
@@ -189,7 +187,7 @@ class PgVectorStore(base.RemoteVectorStore):
         """Return the length that the table's column has; None without a table."""
         length: int | None
         values = [self._table, self._url.schema]
-        length, is_of_service = _execute_sql(connection, _STATE, values)[0]
+        length, is_of_service = _execute_on_pg(connection, _STATE, values)[0]
         if is_of_service:
             raise ConfigError(
                 "url: schema: it has the tables of a MemoryService; name another one, "
@@ -201,10 +199,10 @@ class PgVectorStore(base.RemoteVectorStore):
         self, vector: NDArray[np.float32], count: int, scope: base.PartitionScope
     ) -> list[tuple[float, base.StoredRow]]:
         with self._lend_connection() as connection:
-            if not self._require_length(vector, lambda: self._read_length(connection)):
+            if not self._require_dim(vector, lambda: self._read_length(connection)):
                 return []
             where, values = _sql_of_store_filter(scope)
-            found = _execute_sql(
+            found = _execute_on_pg(
                 connection,
                 "SELECT vec <#> %s AS distance, id, session, micros, metadata "
                 f"FROM {self._table} WHERE {where} ORDER BY distance LIMIT %s",
@@ -212,13 +210,13 @@ class PgVectorStore(base.RemoteVectorStore):
             )
         return [(-distance, base.StoredRow(*row)) for distance, *row in found]
 
-    def _delete(self, key: base.Key, id: str) -> bool:
+    def _delete_row(self, key: base.Key, id: str) -> bool:
         with self._lend_connection() as connection:
             if self._read_length(connection) is None:
                 return False
             own = "WHERE app = %s AND usr = %s AND id = %s RETURNING 1"
             query = f"DELETE FROM {self._table} {own}"
-            return bool(_execute_sql(connection, query, [*key, id]))
+            return bool(_execute_on_pg(connection, query, [*key, id]))
 
     def _delete_rows(self, scope: base.PartitionScope) -> int:
         where, values = _sql_of_store_filter(scope)
@@ -229,10 +227,10 @@ class PgVectorStore(base.RemoteVectorStore):
                 if scope.where is not None:
                     columns = "id, session, micros, metadata"
                     query = f"SELECT {columns} FROM {self._table} WHERE {where}"
-                    found = _execute_sql(connection, f"{query} FOR UPDATE", values)
+                    found = _execute_on_pg(connection, f"{query} FOR UPDATE", values)
                     rows = [base.StoredRow(*each) for each in found]
                     where += " AND id = ANY(%s)"
-                    values.append([row.id for row in rows if row.passes(scope)])
+                    values.append([row.id for row in rows if row.passes_scope(scope)])
                 return connection.execute(
                     f"DELETE FROM {self._table} WHERE {where}".encode(), values
                 ).rowcount
@@ -241,7 +239,7 @@ class PgVectorStore(base.RemoteVectorStore):
         self._pools().close()  # connections in use, when they come back
 
 
-def _execute_sql(
+def _execute_on_pg(
     connection: BoundedConnection, statement: str, values: Any = ()
 ) -> list[tuple[Any, ...]]:
     """Execute a statement, and return its rows."""

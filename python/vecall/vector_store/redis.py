@@ -48,7 +48,7 @@ def open_redis_client(url: str, timeout: float) -> Redis:
     return client
 
 
-def typed_error(error: Exception) -> errors.VecallError:  # noqa: PLR0911 -- one a kind
+def typed_redis_error(error: Exception) -> errors.VecallError:  # noqa: PLR0911 -- one a kind
     """Return vecall's error for one of the client's; it repeats no text of it."""
     from redis import exceptions
 
@@ -218,15 +218,15 @@ class RedisVectorStore(base.RemoteVectorStore):
         self._length_key = f"{prefix}:length".encode()
         self._client = open_redis_client(url, timeout)
 
-    def _upsert(
+    def _store_row(
         self, key: base.Key, row: base.StoredRow, vector: NDArray[np.float32]
     ) -> None:
-        self._require_length(vector, self._read_redis_vector_length)
+        self._require_dim(vector, self._read_redis_vector_length)
         keys = (self._length_key, self._redis_key_of_user(key))
         values = (vector.size, vector.astype("<f4").tobytes(), row.id.encode())
         answer = self._send("EVAL", _UPSERT, 2, *keys, *values, attributes_of_row(row))
         self._dimensions = int(answer)
-        self._require_length(vector, self._read_redis_vector_length)
+        self._require_dim(vector, self._read_redis_vector_length)
 
     def _read_redis_vector_length(self) -> int | None:
         found = self._send("GET", self._length_key)
@@ -235,7 +235,7 @@ class RedisVectorStore(base.RemoteVectorStore):
     def _nearest_rows(
         self, vector: NDArray[np.float32], count: int, scope: base.PartitionScope
     ) -> list[tuple[float, base.StoredRow]]:
-        if not self._require_length(vector, self._read_redis_vector_length):
+        if not self._require_dim(vector, self._read_redis_vector_length):
             return []
         terms, query = redis_filter_of(scope), vector.astype("<f4").tobytes()
         # On a thread of the server (without NOTHREAD), a search beside writers missed a
@@ -253,7 +253,7 @@ class RedisVectorStore(base.RemoteVectorStore):
             for id, score, attributes in _pairs_of_redis_reply(answer, 3)
         ]
 
-    def _delete(self, key: base.Key, id: str) -> bool:
+    def _delete_row(self, key: base.Key, id: str) -> bool:
         return bool(self._send("VREM", self._redis_key_of_user(key), id.encode()))
 
     def _delete_rows(self, scope: base.PartitionScope) -> int:
@@ -275,7 +275,7 @@ class RedisVectorStore(base.RemoteVectorStore):
             unchanged = [
                 part
                 for id, attributes in zip(piece, found, strict=True)
-                if attributes is not None and row_of(id, attributes).passes(scope)
+                if attributes is not None and row_of(id, attributes).passes_scope(scope)
                 for part in (id, attributes)
             ]
             if unchanged:
@@ -300,7 +300,7 @@ class RedisVectorStore(base.RemoteVectorStore):
         try:
             yield
         except redis.RedisError as error:
-            raise typed_error(error) from None
+            raise typed_redis_error(error) from None
         except (ValueError, AttributeError, OSError):
             # What the client raises where a thread has closed another's connection.
             if self._closed:

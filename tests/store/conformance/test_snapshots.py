@@ -35,7 +35,7 @@ class Taken(NamedTuple):
 
 def take(storage: Storage, snapshots: Snapshots, user: str) -> Taken:
     """What the engine makes of a user, as of now."""
-    generation = snapshots.generation()
+    generation = snapshots.snapshot_generation()
     state = state_of(storage, user)
     assert state.version is not None
     engine = Engine(0, seed=1)
@@ -63,10 +63,10 @@ def test_a_snapshot_that_is_on_record_is_read(
     before = storage.version(APP, "a")
     tag, data, generation = take(storage, snapshots, "a")
     assert record_of(storage, "a") is None
-    assert snapshots.write(APP, "a", tag, data, generation)
+    assert snapshots.write_snapshot(APP, "a", tag, data, generation)
     record = record_of(storage, "a")
     assert record is not None
-    found = snapshots.read(tag.part, record)
+    found = snapshots.read_snapshot(tag.part, record)
     assert found == data
     assert storage.version(APP, "a") == before  # it is no change of the memories
     restored = SnapshotTag.unpack_tag(Engine(0, seed=1).restore((APP, "a"), found))
@@ -80,18 +80,18 @@ def test_a_snapshot_that_is_on_record_is_read(
 def test_only_the_one_on_record_is_read(storage: Storage, snapshots: Snapshots) -> None:
     add(storage, "a", "1")
     first = take(storage, snapshots, "a")
-    assert snapshots.write(APP, "a", *first)
+    assert snapshots.write_snapshot(APP, "a", *first)
     old = record_of(storage, "a")
     add(storage, "a", "2")
     second = take(storage, snapshots, "a")
-    assert snapshots.write(APP, "a", *second)
+    assert snapshots.write_snapshot(APP, "a", *second)
     new = record_of(storage, "a")
     assert old is not None
     assert new is not None
     assert old != new
-    assert snapshots.read(first.tag.part, old) is None
-    assert snapshots.read(first.tag.part, new) == second.data
-    assert snapshots.read(first.tag.part + 1, new) is None
+    assert snapshots.read_snapshot(first.tag.part, old) is None
+    assert snapshots.read_snapshot(first.tag.part, new) == second.data
+    assert snapshots.read_snapshot(first.tag.part + 1, new) is None
 
 
 def test_an_older_snapshot_does_not_take_the_place_of_a_newer_one(
@@ -102,16 +102,16 @@ def test_an_older_snapshot_does_not_take_the_place_of_a_newer_one(
     older = take(storage, snapshots, "a")
     add(storage, "a", "2")
     newer, same = take(storage, snapshots, "a"), take(storage, snapshots, "a")
-    assert snapshots.write(APP, "a", *newer)
+    assert snapshots.write_snapshot(APP, "a", *newer)
     record = record_of(storage, "a")
     assert record is not None
-    assert not snapshots.write(APP, "a", *older)
-    assert not snapshots.write(APP, "a", *same)
+    assert not snapshots.write_snapshot(APP, "a", *older)
+    assert not snapshots.write_snapshot(APP, "a", *same)
     assert record_of(storage, "a") == record
-    assert snapshots.read(newer.tag.part, record) == newer.data
+    assert snapshots.read_snapshot(newer.tag.part, record) == newer.data
     add(storage, "a", "3")
     newest = take(storage, snapshots, "a")
-    assert snapshots.write(APP, "a", *newest)
+    assert snapshots.write_snapshot(APP, "a", *newest)
 
 
 def test_a_snapshot_of_another_history_is_not_recorded(
@@ -121,11 +121,11 @@ def test_a_snapshot_of_another_history_is_not_recorded(
     add(storage, "a", "1")
     tag, data, generation = take(storage, snapshots, "a")
     for wrong in (tag._replace(head=tag.head ^ 2), tag._replace(seq=tag.seq + 1)):
-        assert not snapshots.write(APP, "a", wrong, data, generation)
+        assert not snapshots.write_snapshot(APP, "a", wrong, data, generation)
     add(storage, "a", "2")
     wrong = tag._replace(head=tag.head ^ 2)
-    assert not snapshots.write(APP, "a", wrong, data, generation)
-    assert snapshots.write(APP, "a", tag, data, generation)
+    assert not snapshots.write_snapshot(APP, "a", wrong, data, generation)
+    assert snapshots.write_snapshot(APP, "a", tag, data, generation)
 
 
 def test_a_snapshot_from_before_a_purge_is_not_recorded(
@@ -136,10 +136,10 @@ def test_a_snapshot_from_before_a_purge_is_not_recorded(
     taken = take(storage, snapshots, "a")
     write(storage, DeleteMemories(APP, "a", ["1"]))
     storage.maintenance.purge()
-    assert not snapshots.write(APP, "a", *taken)
+    assert not snapshots.write_snapshot(APP, "a", *taken)
     assert record_of(storage, "a") is None
-    assert snapshots.generation() != taken.generation
-    assert snapshots.write(APP, "a", *take(storage, snapshots, "a"))
+    assert snapshots.snapshot_generation() != taken.generation
+    assert snapshots.write_snapshot(APP, "a", *take(storage, snapshots, "a"))
 
 
 def test_a_purge_takes_every_snapshot_off_the_record(
@@ -147,12 +147,12 @@ def test_a_purge_takes_every_snapshot_off_the_record(
 ) -> None:
     add(storage, "a", "1")
     taken = take(storage, snapshots, "a")
-    assert snapshots.write(APP, "a", *taken)
+    assert snapshots.write_snapshot(APP, "a", *taken)
     record = record_of(storage, "a")
     assert record is not None
     storage.maintenance.purge()
     assert record_of(storage, "a") is None
-    assert snapshots.read(taken.tag.part, record) is None
+    assert snapshots.read_snapshot(taken.tag.part, record) is None
 
 
 def test_a_snapshot_of_a_forgotten_user_is_not_recorded(
@@ -161,19 +161,19 @@ def test_a_snapshot_of_a_forgotten_user_is_not_recorded(
     add(storage, "a", "1")
     taken = take(storage, snapshots, "a")
     write(storage, ForgetUser(APP, "a"))
-    assert not snapshots.write(APP, "a", *taken)
+    assert not snapshots.write_snapshot(APP, "a", *taken)
     add(storage, "a", "new")  # the same names, another partition
-    assert not snapshots.write(APP, "a", *taken)
+    assert not snapshots.write_snapshot(APP, "a", *taken)
     assert record_of(storage, "a") is None
 
 
 def test_a_removed_snapshot_is_none(storage: Storage, snapshots: Snapshots) -> None:
     add(storage, "a", "1")
     taken = take(storage, snapshots, "a")
-    assert snapshots.write(APP, "a", *taken)
+    assert snapshots.write_snapshot(APP, "a", *taken)
     record = record_of(storage, "a")
     assert record is not None
-    snapshots.remove(taken.tag.part)
-    snapshots.remove(taken.tag.part)
-    assert snapshots.read(taken.tag.part, record) is None
+    snapshots.remove_snapshot(taken.tag.part)
+    snapshots.remove_snapshot(taken.tag.part)
+    assert snapshots.read_snapshot(taken.tag.part, record) is None
     assert storage.maintenance.sizes()["snapshot_bytes"] == 0

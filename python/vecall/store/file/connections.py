@@ -18,7 +18,7 @@ from vecall import errors
 from vecall.clock import ExpiryClock
 from vecall.concurrency.time_slices import watched_work
 from vecall.store import transaction
-from vecall.store.file.counters import TIDY, count_added_rows, read_added_rows
+from vecall.store.file.counters import TIDY, count_added_rows, tally_rows_up_to_seq
 from vecall.store.names import HIDDEN_APP, hidden_user, require_absent, require_hidden
 from vecall.store.rows import Added, names_checksum
 from vecall.store.values import NO_VALUE
@@ -63,7 +63,7 @@ def as_vecall_error(error: sqlite3.Error) -> errors.VecallError:
     return kind(message)
 
 
-def is_io_error(error: sqlite3.Error) -> bool:
+def is_io_error(error: BaseException) -> bool:
     """Whether the disk failed, during the statement or when opening the file."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _IO_CODES
 
@@ -125,7 +125,7 @@ _FIND = (
 _MISSING = transaction.PartitionEntry(0, 0, 0, 0)
 
 
-@transaction.enter.register
+@transaction.enter_partition.register
 def _enter_sqlite_partition(
     connection: sqlite3.Connection,
     app: str,
@@ -169,7 +169,7 @@ INSERT INTO part (id, app, user, created_at, n, aged, held, bare, ses, docs, gon
 """
 
 
-@transaction.leave.register
+@transaction.leave_partition.register
 def _leave_sqlite_partition(
     connection: sqlite3.Connection,
     part: int,
@@ -191,7 +191,7 @@ def _leave_sqlite_partition(
     else:
         log = "UPDATE chg SET head = ? WHERE part = ? AND seq = ?"
         connection.execute(log, (head, part, seq))
-    added = added or read_added_rows(connection, part, seq)
+    added = added or tally_rows_up_to_seq(connection, part, seq)
     count_added_rows(connection, part, seq, head, added)
     if "d" in map(itemgetter(3), changes):
         connection.execute(TIDY, (part,))
@@ -361,7 +361,7 @@ class ForeignFile(AbstractContextManager["ForeignFile"]):
         """Whether there is a table with these columns, given with spaces between."""
         return set(columns.split()) <= set(self.columns.get(table, ()))
 
-    def count(self, table: str) -> int:
+    def count_rows(self, table: str) -> int:
         """Return the number of a table's rows."""
         found = next(self._execute(f"SELECT count(*) AS n FROM {_quoted_name(table)}"))
         return int(found["n"])

@@ -25,7 +25,7 @@ _NEW_SIZE, _OLD_SIZE = (
 )
 
 
-def _session(row: str) -> str:
+def _session_of_row(row: str) -> str:
     return f"part={row}.part AND name={row}.session"
 
 
@@ -39,15 +39,15 @@ bytes=bytes+excluded.bytes,lo=min(lo,excluded.lo),hi=max(hi,excluded.hi);
 _OUT_OF_SESSION = f"""
 UPDATE fig SET n=n-1,live=live-(old.state='live'),bytes=bytes-{_OLD_SIZE},
 lo_x=min(lo_x,{_OLD_TIME}),hi_x=max(hi_x,{_OLD_TIME})
-WHERE {_session("old")};
+WHERE {_session_of_row("old")};
 """
 
 
 def _session_has_rows(row: str, count: int) -> str:
-    return f"coalesce((SELECT fig.n={count} FROM fig WHERE {_session(row)}),0)"
+    return f"coalesce((SELECT fig.n={count} FROM fig WHERE {_session_of_row(row)}),0)"
 
 
-_END_SESSION = f"DELETE FROM fig WHERE {_session('old')} AND n=0;"
+_END_SESSION = f"DELETE FROM fig WHERE {_session_of_row('old')} AND n=0;"
 
 
 def _count_of_app(row: str, sign: str) -> str:
@@ -113,7 +113,7 @@ bytes=bytes+{_NEW_SIZE}-{_OLD_SIZE},
 lo=min(lo,{_NEW_TIME}),hi=max(hi,{_NEW_TIME}),
 lo_x=CASE WHEN {_OLD_TIME}={_NEW_TIME} THEN lo_x ELSE min(lo_x,{_OLD_TIME})END,
 hi_x=CASE WHEN {_OLD_TIME}={_NEW_TIME} THEN hi_x ELSE max(hi_x,{_OLD_TIME})END
-WHERE {_session("new")} AND old.session IS new.session AND
+WHERE {_session_of_row("new")} AND old.session IS new.session AND
 (old.state,old.text,{_OLD_TIME})IS NOT(new.state,new.text,{_NEW_TIME});
 UPDATE part SET live=live+(new.state='live')-(old.state='live'),
 bytes=bytes+{_NEW_SIZE}-{_OLD_SIZE},
@@ -192,7 +192,7 @@ def count_added_rows(
     connection.execute(_LEAVE, values)
 
 
-def read_added_rows(connection: sqlite3.Connection, part: int, seq: int) -> Added:
+def tally_rows_up_to_seq(connection: sqlite3.Connection, part: int, seq: int) -> Added:
     """Return the rows of a user that were added up to a change."""
     added = Added()
     for row in connection.execute(
@@ -201,7 +201,7 @@ def read_added_rows(connection: sqlite3.Connection, part: int, seq: int) -> Adde
         "(SELECT seq FROM part WHERE id = ?1) AND (?1 << 32) + ?2",
         (part, seq),
     ):
-        added.add(*row)
+        added.add_memory(*row)
     return added
 
 

@@ -19,7 +19,7 @@ from typing import Literal, NoReturn, TypeVar
 
 from vecall import errors
 from vecall.clock import Clock, ClockCheckpoint, ExpiryClock
-from vecall.concurrency.executor import free_frames
+from vecall.concurrency.executor import free_error_frames
 from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import (
     BUSY_TIMEOUT_MS,
@@ -41,12 +41,12 @@ _EVERY_S = 1.0  # at most; a page of the log each
 def load_checkpoint(connection: sqlite3.Connection) -> ClockCheckpoint | None:
     """Return the checkpoint of the clock at the last write."""
     row = connection.execute("SELECT value FROM meta WHERE key = 'clock'").fetchone()
-    return None if row is None else ClockCheckpoint.parse(row[0])
+    return None if row is None else ClockCheckpoint.parse_checkpoint(row[0])
 
 
 def save_checkpoint(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> None:
     """Store a checkpoint of the clock."""
-    mark = str(expiry_clock.mark())
+    mark = str(expiry_clock.make_checkpoint())
     connection.execute("INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (mark,))
 
 
@@ -123,14 +123,14 @@ class Database:
             self._open_connections()
         except (errors.StorageFullError, errors.StorageError):
             # Reading a WAL that was left behind needs a little disk space.
-            if self.reserve is None or not self.reserve.release():
+            if self.reserve is None or not self.reserve.release_disk_bytes():
                 raise
             self._open_connections()
         _opened.add(self)
 
     def _open_connections(self) -> None:
         with storage_errors:
-            self._writer = LockedConnection(self._connect())
+            self._writer = LockedConnection(self._connect_to_file())
             self._peek = self._writer if self.path is None else LockedConnection(None)
             try:
                 self._prepare_file(schema.check_file_origin(self._writer.connection))
@@ -144,7 +144,7 @@ class Database:
                     # At the first opening since the machine booted. Later changes of
                     # the wall clock have no effect then, even if nothing is written.
                     known = load_checkpoint(self._writer.connection)
-                    boot = self.expiry_clock.mark().boot_id
+                    boot = self.expiry_clock.make_checkpoint().boot_id
                     if known is None or known.boot_id != boot:
                         save_checkpoint(self._writer.connection, self.expiry_clock)
             except BaseException:
@@ -155,7 +155,7 @@ class Database:
                 self._close_gate()
                 raise
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect_to_file(self) -> sqlite3.Connection:
         return connect_to_file(self.path, self.expiry_clock)
 
     def _prepare_file(self, version: int) -> None:
@@ -191,7 +191,7 @@ class Database:
         """Write in one transaction: file lock, BEGIN IMMEDIATE, the block, COMMIT."""
         # Nothing was written if this raises: the lock was held for too long, the disk
         # is full, SQLite could not write, or the path has another file.
-        with self.exclusive() as connection:
+        with self.exclusive_connection() as connection:
             if self._file is not None:
                 found: tuple[int, int] | None = None
                 try:
@@ -208,7 +208,7 @@ class Database:
                 self._truncate_long_wal(connection)
 
     @contextmanager
-    def exclusive(self) -> Iterator[sqlite3.Connection]:
+    def exclusive_connection(self) -> Iterator[sqlite3.Connection]:
         """Hold the file lock and the writing connection, without a transaction."""
         with self._writer.lock, self._pass_gate(), storage_errors:
             connection = self._usable_connection(self._writer)
@@ -218,9 +218,7 @@ class Database:
                     self._writer.counts = True
                 yield connection
             except BaseException as error:
-                free_frames(error)
-                if not isinstance(error, sqlite3.Error):
-                    raise
+                free_error_frames(error)
                 # After an I/O error, a later sync may succeed although pages were lost.
                 # Only a new connection reads the pages from the disk again.
                 self._writer.broken = is_io_error(error)
@@ -246,10 +244,10 @@ class Database:
             self._lent += 1
         try:
             if connection is None:
-                connection = self._connect()
+                connection = self._connect_to_file()
             yield connection
         except BaseException as error:
-            free_frames(error)
+            free_error_frames(error)
             if isinstance(error, sqlite3.Error) and connection is not None:
                 connection.close()
                 connection = None
@@ -298,7 +296,7 @@ class Database:
         for channel in (self._peek, self._writer):
             channel.lock.release()
 
-    def peek(self, read: Callable[..., T], *values: str) -> T:
+    def peek_at_file(self, read: Callable[..., T], *values: str) -> T:
         """Return `read(connection, *values)`: one statement of a few microseconds."""
         # It never waits for a writer, unless the database is in memory.
         try:
@@ -330,13 +328,13 @@ class Database:
         if filesystem.free_disk_bytes(self.path.parent) < needed + lacking:
             return False
         if lacking:
-            self.reserve.fill(lacking)
+            self.reserve.reserve_disk_bytes(lacking)
         return True
 
-    def checkpoint(self) -> None:
+    def checkpoint_wal(self) -> None:
         """Checkpoint the WAL into the file; deletions can then reuse its disk space."""
         if file_bytes(self._wal):
-            with self.exclusive() as connection:
+            with self.exclusive_connection() as connection:
                 connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     def sizes(self) -> dict[str, int]:
@@ -377,7 +375,7 @@ class Database:
         if self.path is not None:  # in memory, the connection is the database
             with suppress(sqlite3.Error):
                 channel.close()
-            channel.connection = self._connect()
+            channel.connection = self._connect_to_file()
             if channel is self._writer:
                 self._set_up_writer()
         channel.broken = False
@@ -472,13 +470,13 @@ class UnwritableDatabase(Database):
     def _set_up_writer(self) -> None:
         pass
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect_to_file(self) -> sqlite3.Connection:
         assert self.path is not None
         if _file_stat_values(self.path) is None:
             return connect_to_file(self.path, self.expiry_clock, "mode=ro")
         return connect_to_file(self.path, self.expiry_clock, "mode=ro&immutable=1")
 
-    def exclusive(self) -> NoReturn:
+    def exclusive_connection(self) -> NoReturn:
         """Refuse to write."""
         raise errors.ReadOnlyError("path: the file or its folder cannot be written")
 
@@ -492,7 +490,7 @@ class UnwritableDatabase(Database):
         if before is not None and _file_stat_values(self.path) != before:
             raise errors.BusyError("the file changed while it was read; try again")
 
-    def peek(self, read: Callable[..., T], *values: str) -> T:
+    def peek_at_file(self, read: Callable[..., T], *values: str) -> T:
         """Return what one statement reads; BusyError if the file changed each time."""
         assert self.path is not None
         for _ in range(_TRIES):
@@ -502,7 +500,7 @@ class UnwritableDatabase(Database):
                     self._peek.broken = True  # it knows an older state
                 self._peeked = state
                 try:
-                    found = super().peek(read, *values)
+                    found = super().peek_at_file(read, *values)
                 except errors.CorruptFileError:
                     if state is None or _file_stat_values(self.path) == state:
                         raise

@@ -136,7 +136,7 @@ class Reserve:
     """The reserve file of one database."""
 
     def __init__(self, database: Path) -> None:
-        """Set the file's name; `fill` creates it."""
+        """Set the file's name; `reserve_disk_bytes` creates it."""
         self._path = database.with_name(database.name + ".reserve")
         self._name = str(self._path)
         self._wal = f"{database}-wal"
@@ -154,7 +154,7 @@ class Reserve:
         wanted = _STEP - (-wal_bytes // _STEP) * _STEP
         return max(0, wanted - file_bytes(self._name))
 
-    def fill(self, size: int) -> None:
+    def reserve_disk_bytes(self, size: int) -> None:
         """Reserve so many bytes more, as far as the disk has room."""
         try:
             handle = system.open_private(self._path, os.O_WRONLY)
@@ -173,7 +173,7 @@ class Reserve:
         finally:
             os.close(handle)
 
-    def release(self) -> bool:
+    def release_disk_bytes(self) -> bool:
         """Release the space; False if none was reserved."""
         try:
             held = self._path.stat().st_size
@@ -354,7 +354,7 @@ class SnapshotFolder:
         self.path = database.with_name(database.name + ".snap")
 
     @contextmanager
-    def _open_snapshot(self, part: int) -> Iterator[BinaryIO]:
+    def _open_snapshot_file(self, part: int) -> Iterator[BinaryIO]:
         """Open a partition's snapshot; OSError if it is missing or no plain file."""
         with system.OpenFolder(self.path) as folder:
             handle = folder.open_to_read(f"{part}.vs")
@@ -366,9 +366,9 @@ class SnapshotFolder:
         finally:
             os.close(handle)
 
-    def read(self, part: int) -> bytes | None:
+    def read_snapshot(self, part: int) -> bytes | None:
         """Return a partition's snapshot; None if it is missing or unreadable."""
-        with suppress(OSError), self._open_snapshot(part) as file:
+        with suppress(OSError), self._open_snapshot_file(part) as file:
             # Read only as many bytes as the header declares.
             head = file.read(_HEAD_BYTES)
             size = os.fstat(file.fileno()).st_size
@@ -378,11 +378,11 @@ class SnapshotFolder:
 
     def read_snapshot_header(self, part: int) -> bytes:
         """Return the first bytes of a partition's snapshot; none if it is missing."""
-        with suppress(OSError), self._open_snapshot(part) as file:
+        with suppress(OSError), self._open_snapshot_file(part) as file:
             return file.read(_TABLE)
         return b""
 
-    def write(self, part: int, data: bytes) -> None:
+    def write_snapshot(self, part: int, data: bytes) -> None:
         """Store a snapshot atomically; after an OSError the last one is still there."""
         if not self.path.is_dir():
             self.path.mkdir(mode=0o700)
@@ -400,16 +400,16 @@ class SnapshotFolder:
                 raise
             folder.sync()
 
-    def remove(self, part: int) -> None:
+    def remove_snapshot(self, part: int) -> None:
         """Remove a partition's snapshot, if there is one."""
         with suppress(OSError), system.OpenFolder(self.path) as folder:
             _unlink_if_possible(f"{part}.vs", folder)
 
-    def clear(self, *, unfinished_only: bool = False) -> int:
+    def clear_snapshots(self, *, unfinished_only: bool = False) -> int:
         """Remove snapshots and leftovers of interrupted writes; return their number."""
         count = 0
         with suppress(OSError), system.OpenFolder(self.path) as folder:
-            for name in folder.names():
+            for name in folder.file_names():
                 if _NAMES.fullmatch(name) and not (
                     unfinished_only and name.endswith(".vs")
                 ):
@@ -420,10 +420,10 @@ class SnapshotFolder:
         """Return the bytes of each file."""
         found = {}
         with suppress(OSError), system.OpenFolder(self.path) as folder:
-            for name in sorted(folder.names()):
+            for name in sorted(folder.file_names()):
                 if _NAMES.fullmatch(name):
                     with suppress(OSError):
-                        found[name] = folder.size(name)
+                        found[name] = folder.file_size(name)
         return found
 
     def nbytes(self) -> int:

@@ -302,10 +302,10 @@ def _require_known_schema(connection: sqlite3.Connection, version: int) -> None:
     rows = _read_schema_rows(connection)
     if rows == _schema_of_migrations(version):
         return
-    found = _comparable_objects(rows)
+    found = _schema_objects(rows)
     if any(kind not in ("table", "index") for kind, *_ in found):
         require_plain_tables(connection)
-    if found != _comparable_objects(_schema_of_migrations(version)):
+    if found != _schema_objects(_schema_of_migrations(version)):
         raise CorruptFileError(
             f"the file is damaged: it has other tables or indexes than schema {version}"
             "; `vecall doctor --recover NEW` saves what can be read to a new file"
@@ -318,7 +318,7 @@ def _read_schema_rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
-def _comparable_objects(rows: Iterable[tuple[Any, ...]]) -> frozenset[tuple[str, ...]]:
+def _schema_objects(rows: Iterable[tuple[Any, ...]]) -> frozenset[tuple[str, ...]]:
     """The objects in a schema, except those that SQLite makes by itself."""
     return frozenset(
         (kind, name, table, " ".join(str(sql).split()))

@@ -54,14 +54,14 @@ class SqliteMaintenance:
         # BusyError, deleted data may still be in the WAL: a reader held an old state.
         database = self._database
         before = sum(self.sizes().values())
-        with database.exclusive() as connection:
+        with database.exclusive_connection() as connection:
             if database.path is not None:
-                _require_room(database.path.parent, 2 * _live_bytes(connection))
+                _require_disk_room(database.path.parent, 2 * _live_bytes(connection))
             with begun(connection, database.expiry_clock):
                 purge_deleted_rows(connection, database.expiry_clock.wall())
             connection.execute("VACUUM")
             if database.path is not None:
-                filesystem.SnapshotFolder(database.path).clear()
+                filesystem.SnapshotFolder(database.path).clear_snapshots()
                 _empty_change_log(connection)
         return before - sum(self.sizes().values())
 
@@ -92,7 +92,7 @@ def copy_file_state(source: sqlite3.Connection, target: Path) -> None:
     # has no room for the copy.
     filesystem.require_new_file(target)
     query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-    _require_room(target.parent, source.execute(query).fetchone()[0])
+    _require_disk_room(target.parent, source.execute(query).fetchone()[0])
     passing = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
     filesystem.create_private_file(passing)
     try:
@@ -134,7 +134,7 @@ def _empty_change_log(connection: sqlite3.Connection) -> None:
         time.sleep(_PAUSE_S)
 
 
-def _require_room(folder: Path, size: int) -> None:
+def _require_disk_room(folder: Path, size: int) -> None:
     if filesystem.free_disk_bytes(folder) < size:
         msg = f"the disk has no room for {size} bytes more; nothing was written"
         raise errors.StorageFullError(msg)
@@ -261,7 +261,7 @@ def _exchange_files(passing: Path, target: Path) -> Path | None:
         except OSError as error:
             msg = f"target: cannot be replaced: {error.strerror}"
             raise errors.StorageError(msg) from error
-    filesystem.SnapshotFolder(target).clear()
+    filesystem.SnapshotFolder(target).clear_snapshots()
     system.sync_folder(target.parent)
     return aside
 

@@ -26,7 +26,7 @@ from vecall.store.file.database import MIN_FREE_BYTES, Database, load_checkpoint
 from vecall.store.names import UserNames, names_of_user, partition_names
 from vecall.store.queries import partition_reads
 from vecall.store.queries.item_reads import check_stored_items
-from vecall.store.queries.listing import count_again, find_miscounted, read_totals
+from vecall.store.queries.listing import miscounted_counters, read_totals, recount_rows
 from vecall.store.transaction import active_model
 from vecall.store.values import decode_namespace
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
@@ -210,11 +210,11 @@ def _rows_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
     )
     aside = connection.execute("SELECT count(*) FROM item WHERE part < 0").fetchone()[0]
     yield checksum_finding("items", check_stored_items(connection), _REMEDY, aside)
-    wrong = find_miscounted(connection)
+    wrong = miscounted_counters(connection)
     message = f"wrong for {wrong}; --repair counts again" if wrong else "right"
     yield Finding("warning" if wrong else "ok", "counts", message)
     yield vectors_finding(
-        active_model(connection), *partition_reads.lacking_vectors(connection)
+        active_model(connection), *partition_reads.count_lacking_vectors(connection)
     )
 
 
@@ -244,11 +244,11 @@ def repair_file(path: Path) -> list[str]:
                 )
             if old or old_items:
                 done.append(f"{len(old) + len(old_items)} checksums were written anew")
-            wrong = find_miscounted(connection)
+            wrong = miscounted_counters(connection)
             if wrong:
-                count_again(connection)
+                recount_rows(connection)
                 done.append(f"{wrong} were counted again")
-    unfinished = filesystem.SnapshotFolder(path).clear(unfinished_only=True)
+    unfinished = filesystem.SnapshotFolder(path).clear_snapshots(unfinished_only=True)
     if unfinished:
         done.append(f"{unfinished} unfinished snapshot files were removed")
     if rights_of_others(path.stat()):
@@ -262,14 +262,14 @@ def _quarantine_row(connection: sqlite3.Connection, rid: int) -> None:
     if names is not None:
         partition = PartitionWriter(connection, *names, create=False)
         partition.change(rid, "d")
-        partition.finish()
+        partition.write_change_log()
     connection.execute("UPDATE mem SET state = 'quarantined' WHERE rid = ?", (rid,))
 
 
 # Facts about a file, read without opening a service.
 
 
-def file_facts(path: Path) -> dict[str, Any]:
+def file_counts(path: Path) -> dict[str, Any]:
     """Return counts over a whole file, of this or an older schema; change nothing."""
     # ConfigError: the path is not a regular file. IncompatibleFileError: the file is
     # another program's, or has a newer schema. CorruptFileError, StorageError: it
@@ -447,14 +447,14 @@ def _unused_places_with_name(path: Path, name: bytes) -> Iterator[tuple[Path, st
         for number, _, page in _read_numbered_pages(file, 0, 0, size):
             if name in page and number in free:
                 yield path, "a free page"
-            elif name in page and name in _unused_bytes(page, number == 1):
+            elif name in page and name in _unused_page_bytes(page, number == 1):
                 yield path, "the unused bytes of a page"
     log = path.with_name(path.name + "-wal")
     if file_bytes(log):
         with log.open("rb") as file:
             for _, frame, page in _read_numbered_pages(file, 32, 24, size):
                 first = frame[:4] == b"\0\0\0\1"
-                if name in page and name in _unused_bytes(page, first):
+                if name in page and name in _unused_page_bytes(page, first):
                     yield log, "the unused bytes of a page"
 
 
@@ -482,7 +482,7 @@ def _free_page_numbers(file: BinaryIO, size: int, trunk: int) -> Iterator[int]:
         trunk = following
 
 
-def _unused_bytes(page: bytes, is_first: bool) -> bytes:
+def _unused_page_bytes(page: bytes, is_first: bool) -> bytes:
     """Return the bytes of a page of a table or an index that are in no cell."""
     # The rows tell what the cells hold, and the pages of long values.
     begin = 100 if is_first else 0
@@ -497,11 +497,11 @@ def _unused_bytes(page: bytes, is_first: bool) -> bytes:
     unused = []
     for cell in sorted(cells):
         unused.append(page[end:cell])
-        end = max(end, cell + _cell_bytes(page, cell, kind))
+        end = max(end, cell + _bytes_of_page_cell(page, cell, kind))
     return b"\xff".join([*unused, page[end:]])
 
 
-def _cell_bytes(page: bytes, at: int, kind: int) -> int:
+def _bytes_of_page_cell(page: bytes, at: int, kind: int) -> int:
     """Return the size of a cell, without the pages of a long value."""
     begin = at
     if kind in (_INNER_INDEX, _INNER_TABLE):

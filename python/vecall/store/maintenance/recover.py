@@ -17,7 +17,7 @@ from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import connect_to_read
 from vecall.store.file.database import Database, save_checkpoint
 from vecall.store.names import copy_digest_secret, partition_names
-from vecall.store.queries.item_reads import read_items_by_number, state_of
+from vecall.store.queries.item_reads import item_state_of, read_items_by_number
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import names_checksum
 from vecall.store.transaction import active_model, adopt_model, select_in
@@ -79,7 +79,7 @@ def recover_file(path: Path, target: Path) -> Salvage:
                 lines += _item_lines(connection, items_of[part])
                 for at in range(0, len(lines), _AT_ONCE):
                     some = lines[at : at + _AT_ONCE]
-                    counts = _write_lines(database, app, user, some, adopted)
+                    counts = _write_recovered(database, app, user, some, adopted)
                     saved, saved_items = saved + counts[0], saved_items + counts[1]
     return Salvage(saved, len(rids) - saved, saved_items, len(item_rids) - saved_items)
 
@@ -164,7 +164,7 @@ def _item_lines(connection: sqlite3.Connection, rids: Iterable[int]) -> Iterator
                 values: dict[str, Any] = row._asdict()
                 vecs = values.pop("vecs")
                 with suppress(sqlite3.Error, errors.VecallError):
-                    state = state_of(connection, rid >> 32)
+                    state = item_state_of(connection, rid >> 32)
                     values["vecs"] = checked_vectors(rid, vecs, state.dim)
                     values |= {"dim": state.dim, "embedder": state.embedder}
                 yield "item", values
@@ -183,7 +183,7 @@ def _readable_memory_lines(
                 yield "mem", values
 
 
-def _write_lines(
+def _write_recovered(
     database: Database, app: str, user: str, lines: Sequence[_Line], model: int | None
 ) -> tuple[int, int]:
     """Write the lines whose values vecall writes; count memories and items of them."""
@@ -195,7 +195,7 @@ def _write_lines(
         raise
     except errors.VecallError as error:
         if len(lines) > 1:
-            counts = [_write_lines(database, app, user, [e], model) for e in lines]
+            counts = [_write_recovered(database, app, user, [e], model) for e in lines]
             return sum(n for n, _ in counts), sum(n for _, n in counts)
         if isinstance(error, errors.CorruptFileError | errors.InvalidArgumentError):
             return 0, 0
@@ -223,8 +223,8 @@ def reset_expiry_clock(path: Path, clock: Clock | None = None) -> list[str]:
         closing(Database(path, "full", clock=clock)) as database,
         database.write_transaction() as connection,
     ):
-        expiry_clock = ExpiryClock.of(connection)
-        ahead = expiry_clock.reset()
+        expiry_clock = ExpiryClock.expiry_clock_of(connection)
+        ahead = expiry_clock.reset_to_wall_clock()
         if abs(ahead) < 1.0:
             return []
         count = _shift_expiry_times(connection, -ahead)
@@ -252,7 +252,7 @@ def _shift_expiry_times(connection: sqlite3.Connection, seconds: float) -> int:
         mine = list(some)
         for at in range(0, len(mine), _AT_ONCE):
             _shift_ttl_expiries(partition, mine[at : at + _AT_ONCE], seconds)
-        partition.finish()
+        partition.write_change_log()
     return len(rids) + move_item_expiries(connection, seconds)
 
 

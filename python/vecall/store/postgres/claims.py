@@ -23,7 +23,7 @@ import psycopg
 from psycopg import sql
 
 from vecall.clock import Clock, ExpiryClock
-from vecall.concurrency.executor import InterruptibleFuture, free_frames
+from vecall.concurrency.executor import InterruptibleFuture, free_error_frames
 from vecall.errors import BusyError, ClosedError, VecallError
 from vecall.store.postgres.connections import (
     LOCK_WAIT_S,
@@ -126,8 +126,8 @@ class PostgresClaims:
     _claiming: Callable[[], AbstractContextManager[PostgresTransaction]]
     _submit: Callable[[WriteJob], Future[Change]]  # queues a job
 
-    def session(self, lease_s: float) -> DueSession | None:
-        """Claim a due session; see `Claims.session`."""
+    def claim_session(self, lease_s: float) -> DueSession | None:
+        """Claim a due session; see `Claims.claim_session`."""
         while rows := self._claim_rows(_SESSION, lease_s):
             ((*names, has_turns),) = rows
             session = DueSession(*names)
@@ -216,7 +216,7 @@ class PostgresClaims:
                     with self._claiming() as transaction:
                         return claim(transaction)
                 except AGAIN as error:
-                    free_frames(error)
+                    free_error_frames(error)
                 time.sleep(pause)
             with self._claiming() as transaction:  # the last attempt
                 return claim(transaction)
@@ -275,7 +275,7 @@ class ServerClock(Clock):
         """Return the primary's time, in seconds since 1970."""
         return self.monotonic() + self._ahead
 
-    def measure(self, asked: Callable[[], float]) -> float:
+    def measure_server(self, asked: Callable[[], float]) -> float:
         """Set the time to the primary's; return by how many seconds it was changed."""
         # `asked` asks the primary for its time, in seconds since 1970. It is called
         # several times; the fastest answer is the most exact one.
@@ -361,17 +361,17 @@ class ClockFollower:
         """Return functions that end the thread, not waiting."""
         return [self._ending.set]
 
-    def check(self) -> None:
+    def check_server_clock(self) -> None:
         """Measure the primary's time now. A database that is away is no error."""
         with suppress(psycopg.Error, VecallError):
             with self._reading() as connection:
-                changed = self._clock.measure(server_time_reader(connection))
+                changed = self._clock.measure_server(server_time_reader(connection))
             self._expiry_clock.follow_server_clock(changed)
             self._measured()
 
     def _follow_clock(self) -> None:
         while not self._ending.wait(_EVERY_S):
-            self.check()
+            self.check_server_clock()
 
 
 # The statement that asks for versions of partitions, on a connection of its own.
@@ -393,7 +393,7 @@ class VersionStatement:
             "SELECT n, part, seq, head FROM {}.heads(%s::text[], %s::text[])"
         ).format(sql.Identifier(connections.url.schema))
 
-    def versions(self, names: list[Names]) -> dict[Names, Version | None]:
+    def read_versions(self, names: list[Names]) -> dict[Names, Version | None]:
         """Return the version of each (app, user); None if there is no partition."""
         # A connection that is lost is replaced once.
         try:
@@ -514,7 +514,7 @@ class VersionChecker:
             self._waiting.put((names, future))
         return future
 
-    def note(self, app: str, user: str, version: Version | None) -> None:
+    def note_version(self, app: str, user: str, version: Version | None) -> None:
         """Record a version that this process has just written."""
         if self._max_staleness:
             with self._noting:
@@ -583,7 +583,7 @@ class VersionChecker:
     ) -> dict[Names, Version | None]:
         """Ask for versions, and keep the answers for a while."""
         asked = monotonic()
-        found = statement.versions(names)
+        found = statement.read_versions(names)
         if self._max_staleness:
             with self._noting:
                 for each, version in found.items():

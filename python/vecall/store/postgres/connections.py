@@ -17,7 +17,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from vecall.concurrency.executor import free_frames
+from vecall.concurrency.executor import free_error_frames
 from vecall.errors import ClosedError, ConfigError
 from vecall.store.postgres.schema import SHARED
 from vecall.store.postgres.transaction import prepare_connection
@@ -32,7 +32,7 @@ from vecall.store.postgres.url import (
     pooler_refuses_options,
     pooler_renames_statements,
     set_for_transaction,
-    settings_in,
+    startup_settings_in,
 )
 from vecall.system import at_fork, socket_has_input
 from vecall.telemetry import warn_caller
@@ -64,13 +64,13 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         self._left = seconds
         self._is_each = each
 
-    def begin_life(self, generation: int) -> None:
+    def note_opened(self, generation: int) -> None:
         """Record that it has just been opened."""
         self.generation = generation
         self._opened_at = monotonic()
         self.add_notice_handler(self.note_warning)
 
-    def is_usable(self, generation: int) -> bool:
+    def is_usable_connection(self, generation: int) -> bool:
         """Whether it can be borrowed: not lost, nor old, nor ended by the server."""
         if self.closed or self.generation != generation:
             return False
@@ -197,7 +197,7 @@ class Connector:
     def _session_settings(self, conninfo: str) -> dict[str, str]:
         """Return the settings that a session has without a pooler."""
         try:
-            given = settings_in(_startup_options(conninfo_to_dict(conninfo)))
+            given = startup_settings_in(_startup_options(conninfo_to_dict(conninfo)))
         except ValueError:
             msg = "path: options: behind a pooler, expected only -c NAME=VALUE"
             raise ConfigError(msg) from None
@@ -300,12 +300,12 @@ class Pool:
                 connection = self._idle.pop()
             except IndexError:
                 break
-            if connection.is_usable(self._generation):
+            if connection.is_usable_connection(self._generation):
                 return connection
             connection.close()
         generation = self._generation
         connection = self._connect()
-        connection.begin_life(generation)
+        connection.note_opened(generation)
         return connection
 
     def _return_connection(self, connection: BoundedConnection) -> None:
@@ -443,7 +443,7 @@ class Connections:
             except psycopg.errors.LockNotAvailable as error:
                 if monotonic() + pause >= deadline:
                     raise
-                free_frames(error)
+                free_error_frames(error)
             else:
                 break
             time.sleep(pause)

@@ -27,8 +27,8 @@ from vecall.store.postgres.claims import reading_all_users, server_time_reader
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
 from vecall.store.postgres.url import DatabaseUrl, database_errors, is_behind_pooler
 from vecall.store.queries.item_reads import check_stored_items
-from vecall.store.queries.listing import find_miscounted
-from vecall.store.queries.partition_reads import checked_rows, lacking_vectors
+from vecall.store.queries.listing import miscounted_counters
+from vecall.store.queries.partition_reads import checked_rows, count_lacking_vectors
 from vecall.store.transaction import active_model, read_fact
 from vecall.store.writes.model_migration import migrating_model
 from vecall.telemetry import warn_caller
@@ -242,7 +242,7 @@ def _rights_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Findi
 def _catalog_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
     with connection.transaction():
         connection.execute("SET LOCAL ROLE vecall_app")
-        stored = schema.stored_fact(connection, url.schema, "catalog")
+        stored = schema.stored_schema_fact(connection, url.schema, "catalog")
     if stored is None:
         yield Finding("warning", "tables", "no record of their definitions")
         return
@@ -261,7 +261,7 @@ def _contents_findings(
     backup = "restore a backup"
     yield checksum_finding("memories", checked_rows(reading), backup)
     yield checksum_finding("items", check_stored_items(reading), backup)
-    wrong = find_miscounted(reading)
+    wrong = miscounted_counters(reading)
     fault = f"wrong for {wrong}; {backup}" if wrong else ""
     yield _fault_or_ok_finding("counts", fault, "right", "error")
     for about, query, what, right in (
@@ -273,13 +273,13 @@ def _contents_findings(
         ((number,),) = reading.execute(query)
         fault = f"{number} {what}; {backup}" if number else ""
         yield _fault_or_ok_finding(about, fault, right, "error")
-    yield vectors_finding(active_model(reading), *lacking_vectors(reading))
+    yield vectors_finding(active_model(reading), *count_lacking_vectors(reading))
     yield from _bloat_findings(reading, url)
     coming = migrating_model(reading)
     if coming is not None:
         message = f"a move to {coming} is not finished; `vecall reembed` resumes it"
         yield Finding("note", "model", message)
-    checkpoint = ClockCheckpoint.parse(read_fact(reading, "clock"))
+    checkpoint = ClockCheckpoint.parse_checkpoint(read_fact(reading, "clock"))
     if checkpoint is not None:
         yield clock_finding("expiry", checkpoint)
 

@@ -411,10 +411,10 @@ def schema_number(connection: Connection, schema: str) -> int:
     ).fetchone()
     if found is None or found[0] is None:
         return 0
-    return int(stored_fact(connection, schema, "schema") or 0)
+    return int(stored_schema_fact(connection, schema, "schema") or 0)
 
 
-def stored_fact(connection: Connection, schema: str, key: str) -> str | None:
+def stored_schema_fact(connection: Connection, schema: str, key: str) -> str | None:
     """Return a value of the table `meta` of a schema, which exists."""
     query = sql.SQL("SELECT value FROM {}.meta WHERE key = %s")
     found = connection.execute(query.format(sql.Identifier(schema)), (key,)).fetchone()

@@ -106,8 +106,8 @@ class StoreSnapshot(RecordSnapshot):
 
     data: bytes = b""  # the engine's bytes
 
-    def _write(self, partition: PartitionWriter) -> Change:
-        change = RecordSnapshot._write(self, partition)
+    def _write_partition(self, partition: PartitionWriter) -> Change:
+        change = RecordSnapshot._write_partition(self, partition)
         if self.is_recorded:
             part, execute = self.tag.part, partition.connection.execute
             execute("DELETE FROM snap WHERE part = ?", (part,))
@@ -137,11 +137,11 @@ class PostgresSnapshots:
     _writing: Callable[[], AbstractContextManager[PostgresTransaction]]
     _submit: Callable[[WriteJob], Future[Change]]  # queues a job
 
-    def generation(self) -> int:
+    def snapshot_generation(self) -> int:
         with database_errors(), self._reading() as transaction:
             return count_purges(transaction)
 
-    def read(self, part: int, record: bytes) -> bytes | None:
+    def read_snapshot(self, part: int, record: bytes) -> bytes | None:
         try:
             with self._reading(part=part) as transaction:
                 found = transaction.execute(
@@ -154,7 +154,7 @@ class PostgresSnapshots:
         data = b"".join(piece for (piece,) in found)
         return records.checked_snapshot(part, record, data) if found else None
 
-    def write(
+    def write_snapshot(
         self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
     ) -> bool:
         record = records.record_of_snapshot(tag.nonce, data)
@@ -162,7 +162,7 @@ class PostgresSnapshots:
         self._submit(storing).result()
         return storing.is_recorded
 
-    def remove(self, part: int) -> None:
+    def remove_snapshot(self, part: int) -> None:
         with database_errors(), self._writing() as transaction:
             transaction.execute("DELETE FROM snap WHERE part = ?", (part,))
 
@@ -223,7 +223,7 @@ class PostgresStorage:
         facts = self._database_facts()
         self.identity = bytes.fromhex(facts["uuid"])
         self._secret = facts["secret"].encode()
-        expiry_clock.advance_to(ClockCheckpoint.parse(facts.get("clock")))
+        expiry_clock.advance_to(ClockCheckpoint.parse_checkpoint(facts.get("clock")))
         self._save_clock()
         self._writers = Writers(connections, expiry_clock, self._secret)
         self._checker = claims.VersionChecker(connections, max_staleness)
@@ -255,9 +255,9 @@ class PostgresStorage:
         def noted(change: Change) -> None:
             if change.part and change.seq > change.seq_before:
                 version = (change.part, change.seq, change.head)
-                self._checker.note(change.app, change.user, version)
+                self._checker.note_version(change.app, change.user, version)
             elif change.forgotten:
-                self._checker.note(change.app, change.user, None)
+                self._checker.note_version(change.app, change.user, None)
             publish(change)
 
         self._writers.publish = noted
@@ -284,7 +284,7 @@ class PostgresStorage:
             try:
                 yield reads
             finally:
-                reads._end()
+                reads._refuse_more_reads()
 
     def lookup_existing(self, asked: records.DraftLookup) -> ExistingMemories | None:
         now = self.expiry_clock.now()
@@ -396,8 +396,8 @@ class PostgresStorage:
             row = transaction.execute(
                 "SELECT value FROM meta WHERE key = 'clock' FOR UPDATE"
             ).fetchone()
-            known = None if row is None else ClockCheckpoint.parse(row[0])
-            mark = self.expiry_clock.mark()
+            known = None if row is None else ClockCheckpoint.parse_checkpoint(row[0])
+            mark = self.expiry_clock.make_checkpoint()
             if known is None or known.now + least < mark.now:
                 set_fact(transaction, "clock", str(mark))
 
@@ -411,7 +411,7 @@ class PostgresStorage:
             schema.require_row_level_rights(connection, name, self._role)
             has_keeper = self._connections.url.keeper is not None
             self._sees_all = has_keeper or bool(schema.is_member(connection, KEEPER))
-            clock.measure(claims.server_time_reader(connection))
+            clock.measure_server(claims.server_time_reader(connection))
 
     def _database_facts(self) -> dict[str, str]:
         with database_errors(), self._begin_reading() as transaction:

@@ -21,10 +21,10 @@ from vecall.store.transaction import (
     ReadsAhead,
     Statement,
     announce_reads,
-    enter,
+    enter_partition,
     given_rows,
     insert_many,
-    leave,
+    leave_partition,
     retire_partition,
     rows_with_marks,
     statement_among,
@@ -94,12 +94,12 @@ def _translate_outside_literals(sql: str) -> str:
     done: list[str] = []
     at = 0
     for literal in _LITERAL.finditer(sql):
-        done += [_translate_names(sql[at : literal.start()]), literal.group()]
+        done += [_translate_sql_names(sql[at : literal.start()]), literal.group()]
         at = literal.end()
-    return "".join([*done, _translate_names(sql[at:])])
+    return "".join([*done, _translate_sql_names(sql[at:])])
 
 
-def _translate_names(sql: str) -> str:
+def _translate_sql_names(sql: str) -> str:
     sql = sql.replace("?", "%s")
     sql = _NAMED.sub(r"%(\1)s", sql)
     sql = _PLACES.sub("strpos(", sql)
@@ -297,15 +297,15 @@ class PostgresResult:
     def fetchone(self) -> tuple[Any, ...] | None:
         """Return the next row; None after the last."""
         row = self._cursor.fetchone()
-        return None if row is None else self._converted_rows([row])[0]
+        return None if row is None else self._rows_from_postgres([row])[0]
 
     def fetchmany(self, size: int, /) -> list[tuple[Any, ...]]:
         """Return at most `size` further rows."""
-        return self._converted_rows(self._cursor.fetchmany(size))
+        return self._rows_from_postgres(self._cursor.fetchmany(size))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all further rows."""
-        return self._converted_rows(self._cursor.fetchall())
+        return self._rows_from_postgres(self._cursor.fetchall())
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Yield all further rows."""
@@ -316,7 +316,7 @@ class PostgresResult:
         """Drop the further rows."""
         self._cursor.close()
 
-    def _converted_rows(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    def _rows_from_postgres(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         if self._texts is None:
             columns = self._cursor.description or ()
             self._texts = [i for i, c in enumerate(columns) if c.type_code == _TEXT]
@@ -367,7 +367,7 @@ class PostgresTransaction:
                 return known
             for table in _WRITTEN.findall(sql):
                 self.forget_ahead(table)
-        return self._send(sql, values)
+        return self._send_statement(sql, values)
 
     def forget_ahead(self, table: str) -> None:
         """Drop what was read ahead of a table that this transaction now changes."""
@@ -379,9 +379,9 @@ class PostgresTransaction:
         for sql, values in statements:
             key = sql, tuple(values)
             if key not in self._ahead:
-                self._ahead[key] = self._send(sql, values)
+                self._ahead[key] = self._send_statement(sql, values)
 
-    def _send(
+    def _send_statement(
         self, sql: str, values: Sequence[Any] | Mapping[str, Any]
     ) -> PostgresResult:
         if self.is_ended:
@@ -439,7 +439,7 @@ def _rows_as_arrays(
     return f"WITH {name} AS (SELECT * FROM unnest({arrays}))", values
 
 
-@enter.register
+@enter_partition.register
 def _enter_postgres_partition(
     transaction: PostgresTransaction,
     app: str,
@@ -493,7 +493,7 @@ def _send_reads_ahead(
     return True
 
 
-@leave.register
+@leave_partition.register
 def _leave_postgres_partition(
     transaction: PostgresTransaction,
     part: int,

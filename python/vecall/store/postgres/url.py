@@ -15,7 +15,7 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
-from vecall.concurrency.executor import free_frames
+from vecall.concurrency.executor import free_error_frames
 from vecall.errors import (
     BusyError,
     ConfigError,
@@ -102,7 +102,7 @@ def parse_database_url(url: str, *, default_schema: str = "vecall") -> DatabaseU
         _pool_size_option(own, "writers"),
         _pool_size_option(own, "readers"),
         keeper,
-        _checked_timeout(own.get("timeout", "18")),
+        _checked_url_timeout(own.get("timeout", "18")),
         _is_prepare_auto(own.get("prepare", "auto")),
     )
 
@@ -138,7 +138,7 @@ def _is_count_text(text: str, most: int) -> bool:
     return is_number and 1 <= int(text) <= most
 
 
-def _checked_timeout(text: str) -> float:
+def _checked_url_timeout(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
@@ -220,7 +220,7 @@ def pooler_refuses_options(error: psycopg.Error) -> bool:
     return any(each in str(error) for each in _REFUSALS)
 
 
-def settings_in(options: str) -> dict[str, str]:
+def startup_settings_in(options: str) -> dict[str, str]:
     """Return the settings in the startup parameter `options`; ValueError if more."""
     if _SETTING.sub("", options).strip():
         raise ValueError
@@ -399,5 +399,5 @@ def database_errors() -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        free_frames(error)
+        free_error_frames(error)
         raise as_typed(error) from None

@@ -21,7 +21,7 @@ from typing import Literal
 import psycopg
 
 from vecall.clock import ExpiryClock
-from vecall.concurrency.executor import InterruptibleFuture, free_frames
+from vecall.concurrency.executor import InterruptibleFuture, free_error_frames
 from vecall.errors import ClosedError, StorageError
 from vecall.store.postgres.connections import (
     KEEPER,
@@ -62,12 +62,12 @@ class _Line:
     pause: float = 0.0
     repeat_at: float = 0.0
 
-    def block(self) -> None:
+    def note_locked(self) -> None:
         """Note that a lock was not free."""
         self.pause = min(max(PAUSES_S[0], 2 * self.pause), PAUSES_S[-1])
         self.repeat_at = min(monotonic() + self.pause, self.jobs[0].deadline)
 
-    def order(self, now: float) -> tuple[bool, float]:
+    def repeat_order(self, now: float) -> tuple[bool, float]:
         """Return its place among blocked lines: what has no time left is first."""
         return self.jobs[0].deadline > now, self.repeat_at
 
@@ -156,7 +156,7 @@ class Writers:
             if self._run_first_job(line, _FIRST_WAIT_S):
                 self._drop_first_job(line)
             else:
-                line.block()
+                line.note_locked()
                 self._blocked.put(line)
             del line  # and its jobs
 
@@ -172,7 +172,7 @@ class Writers:
                 line.pause = 0.0
                 self._drop_first_job(line)
             else:
-                line.block()
+                line.note_locked()
                 lines.append(line)
             del line
 
@@ -182,7 +182,7 @@ class Writers:
             seconds = None
             if lines:
                 now = monotonic()
-                first = min(lines, key=lambda line: line.order(now))
+                first = min(lines, key=lambda line: line.repeat_order(now))
                 seconds = max(0.0, first.repeat_at - now)
             try:
                 blocked = self._blocked.get(seconds is None or seconds > 0, seconds)
@@ -210,7 +210,7 @@ class Writers:
         try:
             change = self._run_until_committed(pending, lock_wait)
         except BaseException as error:
-            free_frames(error)
+            free_error_frames(error)
             is_locked = isinstance(error, psycopg.errors.LockNotAvailable)
             if is_locked and monotonic() < pending.deadline:
                 return False
@@ -240,11 +240,11 @@ class Writers:
                 raise NoAnswerError("the server did not answer in time")
             attempted = Attempt(self._connections, self._expiry_clock, self._secret)
             try:
-                return attempted.run(pending.job, seconds, lock_wait)
+                return attempted.run_attempt(pending.job, seconds, lock_wait)
             except psycopg.Error as error:
                 if is_connection_lost(error):
                     if attempted.is_committing:
-                        outcome = attempted.outcome()
+                        outcome = attempted.outcome_of_attempt()
                         if outcome is not None:
                             return outcome
                         # It was rolled back.
@@ -252,7 +252,7 @@ class Writers:
                     raise
                 if pause is None:
                     raise
-                free_frames(error)
+                free_error_frames(error)
             time.sleep(pause)
         raise AssertionError  # the last attempt returns or raises
 
@@ -276,7 +276,7 @@ class Attempt:
     _change: Change | None = None
     is_committing: bool = False  # whether COMMIT was sent
 
-    def run(self, job: WriteJob, seconds: float, lock_wait: float) -> Change:
+    def run_attempt(self, job: WriteJob, seconds: float, lock_wait: float) -> Change:
         """Run the job and commit it."""
         # After LockNotAvailable nothing was written. `seconds` is how long the job of a
         # user waits for the database in total.
@@ -302,7 +302,7 @@ class Attempt:
             raise psycopg.OperationalError("the server committed with a warning")
         return self._change
 
-    def outcome(self) -> Change | None:
+    def outcome_of_attempt(self) -> Change | None:
         """Return the change if it was committed, None if it was rolled back."""
         # StorageError: the database does not say.
         transaction, change = self._transaction, self._change
@@ -313,7 +313,7 @@ class Attempt:
             try:
                 outcome = self._outcome_if_known(transaction, change, seconds)
             except psycopg.Error as error:
-                free_frames(error)
+                free_error_frames(error)
                 outcome = "in progress"
             if outcome == "committed":
                 return change

@@ -43,7 +43,7 @@ _OF_USER = (
 )
 
 
-def state_of(connection: Transaction, part: int) -> ItemState:
+def item_state_of(connection: Transaction, part: int) -> ItemState:
     """Return what is known about the items of a partition."""
     row = connection.execute("SELECT item FROM part WHERE id = ?", (part,)).fetchone()
     return parse_item_state(part, None if row is None else row[0])
@@ -95,7 +95,7 @@ def _item_of_part(part: int, row: Sequence[Any]) -> ItemRow:
     return stored_values.check_item_checksum(row[:-1], row[-1])
 
 
-def items_at(
+def read_items_at(
     connection: Transaction,
     part: int,
     places: Sequence[tuple[str, str]],
@@ -195,7 +195,7 @@ def read_item_vectors(
 ) -> Iterator[stored_values.ItemVectors]:
     """Yield the items of versions above `after` with their vectors, b"" for none."""
     # The namespace None is every namespace.
-    dim = state_of(connection, part).dim
+    dim = item_state_of(connection, part).dim
     low, high = (part << 32) | after, (part << 32) | 0xFFFFFFFF
     where = "rid > ? AND rid <= ? ORDER BY rid"
     values: list[Any] = [low, high]
@@ -247,7 +247,7 @@ def export_items(
     connection: Transaction, part: int, vectors: bool
 ) -> Iterator[dict[str, Any]]:
     """Yield the values of each item's export line."""
-    state = state_of(connection, part)
+    state = item_state_of(connection, part)
     rows = connection.execute(
         f"SELECT {ITEM_COLUMNS}, crc, vecs FROM item WHERE part = ? AND rid >= ? "
         "AND rid <= ? AND ns <> ? ORDER BY rid",
@@ -294,7 +294,7 @@ def check_stored_items(connection: Transaction) -> CheckedRows:
                 own = _pieces_of_item(row, pieces)
                 part = row.rid >> 32
                 if part not in dims:
-                    dims[part] = state_of(connection, part).dim
+                    dims[part] = item_state_of(connection, part).dim
                 stored_values.checked_vectors(row.rid, vecs, dims[part])
                 stored_values.decode_namespace(row.ns)
                 stored_values.parse_item_value(row.value, own)

@@ -194,7 +194,7 @@ def read_history(
             seen.add(current)
             own = _revisions_of_one(connection, part, current, now)
             if rights is not FULL:
-                own = _visible_revisions(connection, own, rights)
+                own = _memory_versions_seen_by(connection, own, rights)
             if not own and current == id_:
                 return []
             revisions = own + revisions
@@ -204,7 +204,7 @@ def read_history(
     return revisions
 
 
-def _visible_revisions(
+def _memory_versions_seen_by(
     connection: Transaction, own: list[RevisionRow], rights: Rights
 ) -> list[RevisionRow]:
     """Return the revisions of one memory that a caller sees: none of a hidden one."""
@@ -407,7 +407,7 @@ _MISCOUNTS = {
 }
 
 
-def find_miscounted(connection: Transaction) -> str:
+def miscounted_counters(connection: Transaction) -> str:
     """Return how many counters differ from what is there, in words; "" if none does."""
     # All rows are read.
     queries = _MISCOUNTS
@@ -420,7 +420,7 @@ def find_miscounted(connection: Transaction) -> str:
     return ", ".join(f"{count} {what}" for count, what in found if count)
 
 
-def count_again(connection: Transaction) -> None:
+def recount_rows(connection: Transaction) -> None:
     """Write the counters of a file anew."""
     own = (*_SUMS, "lo", "lo_x", "hi", "hi_x")
     counted = connection.execute(f"SELECT {', '.join(own)}, id FROM {_USERS} AS c")

@@ -9,7 +9,7 @@ from vecall._core import whole_rows
 from vecall.clock import to_seconds
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError
-from vecall.filters.metadata import asks_times, needed, scan_of, with_times
+from vecall.filters.metadata import asks_times, metadata_test, needed_tests, with_times
 from vecall.filters.rights import FULL, Rights
 from vecall.store.names import HIDDEN_APP, IS_KEY
 from vecall.store.rows import (
@@ -18,7 +18,7 @@ from vecall.store.rows import (
     Row,
     RowWithVector,
     checksum,
-    is_whole,
+    is_undamaged_row,
 )
 from vecall.store.transaction import Transaction, select_in, visible
 from vecall.store.values import PIECES, parse_stored_object
@@ -56,7 +56,7 @@ def _check_row_checksum(values: tuple[object, ...]) -> RowWithVector:
     """Return a row after checking its checksum."""
     row = Row(*values[:-3])  # type: ignore[arg-type]
     vec, model, crc = values[-3:]
-    if is_whole(row, vec, crc):
+    if is_undamaged_row(row, vec, crc):
         return RowWithVector(row, vec, model)  # type: ignore[arg-type]
     raise CorruptFileError(
         f"the file is damaged: memory row {row.rid} fails its checksum; "
@@ -64,7 +64,7 @@ def _check_row_checksum(values: tuple[object, ...]) -> RowWithVector:
     )
 
 
-def _checked_rows(read: list[tuple[Any, ...]]) -> list[RowWithVector]:
+def _rows_with_good_checksum(read: list[tuple[Any, ...]]) -> list[RowWithVector]:
     """Return rows after checking their checksums; a doubtful one is checked again."""
     found = whole_rows(read, Row, RowWithVector)
     if not all(found):
@@ -86,7 +86,7 @@ def load_partition(
     )
     try:
         while read := cursor.fetchmany(_CHECKED):
-            yield from _checked_rows(read)
+            yield from _rows_with_good_checksum(read)
     finally:
         cursor.close()
 
@@ -200,7 +200,7 @@ def rows_without_vector(
     return [_check_row_checksum(values) for values in cursor]
 
 
-def lacking_vectors(connection: Transaction) -> tuple[int, int]:
+def count_lacking_vectors(connection: Transaction) -> tuple[int, int]:
     """Return the number of live rows, and how many of them have no vector."""
     found = connection.execute(
         "SELECT count(*), count(*) - count(vec) FROM mem WHERE state = 'live'"
@@ -352,7 +352,7 @@ def passing_metadata(
     The rows begin with their number and end with `TESTED`. LimitExceededError: more
     rows times conditions than `MOST_COMPARISONS`.
     """
-    test, by_time = scan_of(wanted), asks_times(wanted)
+    test, by_time = metadata_test(wanted), asks_times(wanted)
     for row in in_slices(rows):
         metadata = _stored_metadata(row[0], row[-1])
         if by_time:
@@ -450,7 +450,7 @@ def _needed_json_texts(wanted: Mapping[str, Condition]) -> Iterator[str]:
 
     JSON always escapes a lone surrogate, so its replacement here never matches.
     """
-    for name, operator, value in needed(wanted):
+    for name, operator, value in needed_tests(wanted):
         keys = name.split(".")  # of one key with dots, or of nested mappings
         if len(keys) == 1:
             yield _quoted_json_text(name)

@@ -85,7 +85,7 @@ class IdempotencyRecord:
         }
         return gone.issuperset(facts)
 
-    def store(self, ids: Sequence[str]) -> None:
+    def store_call(self, ids: Sequence[str]) -> None:
         """Record the call, and delete records older than 30 days."""
         self._partition.reveal_user_names()
         part, now = self._partition.id, self._partition.expiry_now
@@ -260,7 +260,7 @@ class AddMemories(partition_writer.UserJob):
         if self.bounds is not None:
             removed += evict_over_quota(partition, self.bounds, written, less)
         if record is not None:
-            record.store(list(drafts))
+            record.store_call(list(drafts))
         return partition.changed(written, removed, list(drafts))
 
     def _reads_before_add(
@@ -390,7 +390,7 @@ class AddMemories(partition_writer.UserJob):
             known = stored.get(id_)
             pos = None if places is None else places.new.get(id_)
             if known is None:
-                put.append((draft, self._new_row(partition, draft, pos, inserts)))
+                put.append((draft, self._new_added_row(partition, draft, pos, inserts)))
                 continue
             was = None if id_ in hidden else known
             keeps = draft.ordered or was is not None
@@ -416,7 +416,7 @@ class AddMemories(partition_writer.UserJob):
         transaction.insert_many(partition.connection, columns, inserts)
         return put
 
-    def _new_row(
+    def _new_added_row(
         self,
         partition: partition_writer.PartitionWriter,
         draft: Draft,
@@ -433,7 +433,7 @@ class AddMemories(partition_writer.UserJob):
         inserts.append((*row, *more, state))
         times = row.created_at, row.updated_at or row.created_at, row.ts
         added = partition.added = partition.added or records.Added()
-        added.add(row.session, state, size, draft.vec is None, *times)
+        added.add_memory(row.session, state, size, draft.vec is None, *times)
         return RowWithVector(row, draft.vec, self.model)
 
     def _update_memory_row(

@@ -14,11 +14,7 @@ from vecall.store import names as stored_names
 from vecall.store import transaction as sql
 from vecall.store.names import HIDDEN_APP
 from vecall.store.queries.listing import has_counters
-from vecall.store.queries.partition_reads import (
-    TESTED,
-    passing_metadata,
-    sql_of_filter,
-)
+from vecall.store.queries.partition_reads import TESTED, passing_metadata, sql_of_filter
 from vecall.store.rows import Change, digest_of_revision, hash_of_text, names_checksum
 from vecall.store.transaction import Transaction
 from vecall.store.writes import partition_writer
@@ -41,7 +37,7 @@ class ProposeForget(partition_writer.UserJob):
     token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
     estimated_bytes: int = 1_000
 
-    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
+    def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         part, now = partition.id, partition.expiry_now
         seen = {id_: hash_of_text(text).hex() for id_, text in self.shown.items()}
         query = "DELETE FROM idem WHERE part = ? AND hash IS NULL AND at < ?"
@@ -117,7 +113,7 @@ class DeleteMemories(partition_writer.UserJob):
     # the metadata of one that was updated since are checked again.
     passed: Mapping[str, float | None] | None = None
 
-    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
+    def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         """Do it in the user's partition; ConflictError if `version` does not hold."""
         if self.version is not None:
             ids, condition = self.ids or (), self._visible_condition
@@ -332,7 +328,7 @@ class ForgetUser(partition_writer.UserJob):
     # The change does not name quarantined memories that the caller does not see.
     rights: Rights = FULL
 
-    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
+    def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         part = partition.id
         if not part:
             return partition.changed()
@@ -384,7 +380,7 @@ class Sweep(partition_writer.UserJob):
     # Maximum number of memories per job, so that other writers get their turn.
     most: int
 
-    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
+    def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         expired, removed = delete_expired_memories(partition, self.most)
         _delete_expired_revisions(partition)
         delete_expired_items(partition)
@@ -493,7 +489,7 @@ def _hide_superseded_ids(connection: Transaction) -> None:
         partition_writer.rewrite_rows(
             partition, states, lambda row: row._replace(supersedes=None)
         )
-        partition.finish()
+        partition.write_change_log()
 
 
 def _hide_deleted_ids(connection: Transaction, hidden: _Hide) -> None:

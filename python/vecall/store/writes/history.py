@@ -14,7 +14,7 @@ from vecall.store import rows as records
 from vecall.store import transaction as sql
 from vecall.store.names import hidden_forms_of, read_tombstones
 from vecall.store.queries.partition_reads import load_rows
-from vecall.store.rows import Change, Draft, Row, is_whole
+from vecall.store.rows import Change, Draft, Row, is_undamaged_row
 from vecall.store.transaction import Transaction
 from vecall.store.writes import partition_writer
 from vecall.store.writes.delete import delete_memories, write_tombstones
@@ -32,7 +32,7 @@ class ArchiveMemories(partition_writer.MemoriesJob):
     why: partition_writer.Reason = "archived"
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
+    def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         ids = partition_writer.ids_with_passages(partition, self.ids)
         live = f" AND state = 'live'{sql.visible(self.rights)}"
         rids = [rid for (rid,) in partition.select_memories("rid", ids, live)]
@@ -58,7 +58,7 @@ class RestoreMemory(partition_writer.UserJob):
     estimated_bytes: int = _ROW_BYTES
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
+    def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         """Do it in the user's partition."""
         # NotFoundError: there is no such memory, or it has another state and is not a
         # summary. ConflictError: the memory changed since `seen`.
@@ -71,10 +71,10 @@ class RestoreMemory(partition_writer.UserJob):
             raise ConflictError(msg)
         if self.state == "archived":  # a reviewer releases each passage that was read
             ids = partition_writer.ids_with_passages(partition, ids)
-        written = partition_writer.bring_back(partition, ids, self.state, self.rights)
+        written = partition_writer.restore_rows(partition, ids, self.state, self.rights)
         if not written and self.state == "archived" and not self._is_hidden(partition):
             folded = self._folded_ids(partition)
-            written = partition_writer.bring_back(
+            written = partition_writer.restore_rows(
                 partition, folded, "archived", self.rights
             )
             if written:  # the summary may be made again
@@ -113,7 +113,7 @@ class MergeMemories(partition_writer.UserJob):
     # Set by `run`: of each group the ids that it archived.
     merged: list[tuple[str, ...]] = field(default_factory=list)
 
-    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
+    def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         written, removed = [], []
         self.merged = [()] * len(self.groups)
         for at, (survivor, others) in enumerate(self.groups):
@@ -169,7 +169,7 @@ class RecordSnapshot(partition_writer.UserJob):
     # as new is on record.
     is_recorded: bool = False
 
-    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
+    def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         connection = partition.connection
         self.is_recorded = (
             partition.id == self.tag.part
@@ -242,7 +242,7 @@ class ExistingRow(NamedTuple):
 
     def is_undamaged(self) -> bool:
         """Whether the row passes its checksum."""
-        return is_whole(self.row, self.vec, self.crc)
+        return is_undamaged_row(self.row, self.vec, self.crc)
 
     def has_expired(self, now: float) -> bool:
         """Whether its TTL is over."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from vecall import errors
 from vecall.store import values as stored_values
-from vecall.store.queries.item_reads import SELECT_ITEM, items_at, state_of
+from vecall.store.queries.item_reads import SELECT_ITEM, item_state_of, read_items_at
 from vecall.store.rows import Change
 from vecall.store.transaction import Transaction
 from vecall.store.values import ItemDrop, ItemPut, ItemRow, ItemState
@@ -39,11 +39,11 @@ def _delete_item(
         return state
     connection.execute("DELETE FROM item WHERE rid = ?", (row.rid,))
     if count := stored_values.count_value_pieces(row.value):
-        _delete_pieces(connection, row.rid, count)
+        _delete_item_pieces(connection, row.rid, count)
     return state._replace(gone=state.gone + 1)
 
 
-def _delete_pieces(connection: Transaction, rid: int, count: int) -> None:
+def _delete_item_pieces(connection: Transaction, rid: int, count: int) -> None:
     first = max(rid - count, rid >> 32 << 32)
     connection.execute(
         # The expression keeps the search from the index by namespace.
@@ -63,7 +63,7 @@ def delete_expired_items(partition: PartitionWriter) -> int:
     expired, own = "part = ? AND expires_at <= ?", (partition.id, partition.expiry_now)
     query = f"SELECT rid, substr(value, 1, 32) FROM item WHERE {expired}"
     for rid, head in partition.execute(f"{query} AND value LIKE '@%'", own).fetchall():
-        _delete_pieces(
+        _delete_item_pieces(
             partition.connection, rid, stored_values.count_value_pieces(head)
         )
     return _delete_items_of(partition, expired, *own)
@@ -75,7 +75,7 @@ def _delete_items_of(partition: PartitionWriter, condition: str, *values: float)
     connection = partition.connection
     gone = connection.execute(f"DELETE FROM item WHERE {condition}", values).rowcount
     if gone:
-        state = state_of(connection, partition.id)
+        state = item_state_of(connection, partition.id)
         save_item_state(connection, state._replace(gone=state.gone + gone))
     return gone
 
@@ -109,16 +109,16 @@ class WriteItems(UserJob):
         if not partition.id:
             for at, each in enumerate(self.operations):
                 if each.if_version:
-                    raise _version_conflict(at, each, 0)
+                    raise _item_version_conflict(at, each, 0)
                 self.versions.append(0)
             return partition.changed()
         partition.reveal_user_names()
-        state = before = state_of(connection, partition.id)
+        state = before = item_state_of(connection, partition.id)
         if self.dim:  # items without vectors go with any others
             state = self._adopt_vectors(connection, state)
         for at, each in enumerate(self.operations):
             place = (each.namespace, each.key)
-            found = items_at(connection, partition.id, [place], pieces=False)[0]
+            found = read_items_at(connection, partition.id, [place], pieces=False)[0]
             is_expired = (
                 found is not None
                 and found.expires_at is not None
@@ -127,7 +127,7 @@ class WriteItems(UserJob):
             version = 0 if found is None or is_expired else found.version
             if each.if_version not in (None, version):
                 if not (isinstance(each, ItemDrop) and each.is_optional):
-                    raise _version_conflict(at, each, version)
+                    raise _item_version_conflict(at, each, version)
                 self.versions.append(0)
                 continue
             if isinstance(each, ItemDrop):
@@ -203,7 +203,7 @@ def require_same_vectors(state: ItemState, dim: int, embedder: str | None) -> It
     return state._replace(dim=dim, embedder=state.embedder or embedder)
 
 
-def _version_conflict(
+def _item_version_conflict(
     at: int, given: ItemPut | ItemDrop, version: int
 ) -> errors.ConflictError:
     there = "there is none" if not version else "it has another one"
@@ -220,7 +220,7 @@ class TouchItems(UserJob):
     # New expiry by row number; an expiry never moves to an earlier time.
     expiries: Mapping[int, float]
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write_partition(self, partition: PartitionWriter) -> Change:
         connection = partition.connection
         for rid, expires_at in self.expiries.items():
             query = f"{SELECT_ITEM} WHERE rid = ? AND part = ? AND expires_at < ?"
@@ -257,7 +257,7 @@ class SweepItems(UserJob):
 
     swept: int = 0  # after the job: how many were deleted
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write_partition(self, partition: PartitionWriter) -> Change:
         self.swept = delete_expired_items(partition)
         return partition.changed()
 
@@ -270,11 +270,11 @@ def import_items(partition: PartitionWriter, lines: Sequence[Mapping[str, Any]])
     if not lines:
         return 0
     connection, count = partition.connection, 0
-    state = state_of(connection, partition.id)
+    state = item_state_of(connection, partition.id)
     for values in lines:
         expires_at = values.get("expires_at")
         place = (values["ns"], values["key"])
-        found = items_at(connection, partition.id, [place], pieces=False)[0]
+        found = read_items_at(connection, partition.id, [place], pieces=False)[0]
         if (found is not None and found.updated_at >= values["updated_at"]) or (
             expires_at is not None and expires_at <= partition.expiry_now
         ):

@@ -32,7 +32,7 @@ class SetVectors(UserJob):
     vectors: Sequence[bytes]  # one vector each, float32 little-endian
     model: int  # number of the embedding model
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write_partition(self, partition: PartitionWriter) -> Change:
         transaction.require_active_model(partition.connection, self.model)
         now = _read_current_rows(partition.connection, self.rows)
         written = []

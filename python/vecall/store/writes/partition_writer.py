@@ -24,7 +24,7 @@ from vecall.store.names import read_tombstones
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import Change, Row, RowWithVector
 from vecall.store.transaction import Transaction
-from vecall.store.values import NO_VALUE, WHOLE, require_whole_numbers, stored_list
+from vecall.store.values import NO_VALUE, WHOLE, parse_json_list, require_whole_numbers
 
 _ROW_BITS = 32
 _MIN_LOGGED = 2_048  # changes; a reader further behind reloads the partition
@@ -36,7 +36,7 @@ NEXT_VECTORS = (
     "SELECT (SELECT id FROM model WHERE state = 'migrating'), "
     "EXISTS (SELECT 1 FROM vec_next)"
 )
-"""The query of `PartitionWriter.finish`."""
+"""The query of `PartitionWriter.write_change_log`."""
 
 
 class PartitionWriter:
@@ -58,7 +58,7 @@ class PartitionWriter:
         self.execute = connection.execute
         self.app = app
         self.user = user
-        expiry_clock = ExpiryClock.of(connection)
+        expiry_clock = ExpiryClock.expiry_clock_of(connection)
         self.now = expiry_clock.wall()  # for timestamps
         self.expiry_now = expiry_clock.now()  # for expiry
         self._changes: list[sql.LoggedChange] = []
@@ -67,7 +67,7 @@ class PartitionWriter:
         # Of new rows, unless one is written again.
         self.added: records.Added | None = None
         self._new = 0
-        known = sql.enter(
+        known = sql.enter_partition(
             connection, app, user, create=create, now=self.now, ahead=ahead
         )
         if not WHOLE.issuperset(map(type, known[:5])):
@@ -126,14 +126,14 @@ class PartitionWriter:
         """Whether the number of memories or bytes, with buffered turns, has grown."""
         return self._live + count > 0 or self._bytes + size > 0
 
-    def finish(self) -> None:
+    def write_change_log(self) -> None:
         """Write the change log and the partition's row."""
         if self.seq == self.seq_before:
             return
         added = self.added or records.Added()
         is_known = added.counts[0] == self._new
         counts = (self._live, self._bytes, added if is_known else None)
-        self.head = sql.leave(
+        self.head = sql.leave_partition(
             self.connection, self.id, self.seq, self._changes, *counts
         )
         self._revise_next_vectors()
@@ -150,7 +150,7 @@ class PartitionWriter:
     ) -> Change:
         """Finish, and return the change of this transaction, for engine and caller."""
         # Stored rows that were removed afterwards are left out.
-        self.finish()
+        self.write_change_log()
         if gone := set(removed):
             stored = [entry for entry in stored if entry.row.rid not in gone]
         own = (self.app, self.user, self.id, self.seq_before, self.seq)
@@ -203,9 +203,9 @@ class UserJob:
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
-        return self._write(partition)
+        return self._write_partition(partition)
 
-    def _write(self, partition: PartitionWriter) -> Change:
+    def _write_partition(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition, which may not exist."""
         raise NotImplementedError
 
@@ -343,7 +343,7 @@ def supersede_rows(
     return removed
 
 
-def bring_back(
+def restore_rows(
     partition: PartitionWriter, ids: Sequence[str], state: State, rights: Rights = FULL
 ) -> list[RowWithVector]:
     """Make memories of one state live, but no damaged or hidden ones; oldest first."""
@@ -438,7 +438,7 @@ def _read_buffered_counts(partition: PartitionWriter) -> Waits | None:
     found = partition.execute(query, (partition.id,)).fetchone()
     if found is None:
         return None
-    counts = stored_list(found[0])
+    counts = parse_json_list(found[0])
     if len(counts) != len(Waits._fields):
         raise CorruptFileError(NO_VALUE)
     require_whole_numbers(*counts)

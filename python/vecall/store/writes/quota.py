@@ -15,7 +15,7 @@ from vecall.filters.rights import FULL, Rights
 from vecall.limits import Eviction
 from vecall.ranking.options import DAY, DEFAULT_PRIOR, importance_weight
 from vecall.store.queries.partition_reads import END, TIME, load_rows
-from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
+from vecall.store.rows import Change, Row, RowWithVector, checksum, is_undamaged_row
 from vecall.store.transaction import select_in, visible
 from vecall.store.writes import partition_writer
 from vecall.store.writes.delete import (
@@ -98,7 +98,7 @@ class _Lightest:
         """Whether a memory that was never used weighs less than the collected rows."""
         return importance_weight(prior, None, (days + 0.5) * DAY) < self._bound
 
-    def rows(self) -> list[int]:
+    def lightest_rows(self) -> list[int]:
         """Return their numbers, the lightest first."""
         return [rid for _, rid in nsmallest(self._limit, self._rows)]
 
@@ -132,7 +132,7 @@ def lowest_value(partition: partition_writer.PartitionWriter, limit: int) -> lis
             lightest.weigh_rows(rows)
             slices.pause_if_due()
         begin, span = end + 1, 2 * span
-    return lightest.rows()
+    return lightest.lightest_rows()
 
 
 _ALL = 1 << 62
@@ -302,7 +302,7 @@ class MarkUsed(partition_writer.MemoriesJob):
 
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
+    def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         connection = partition.connection
         live = f" AND state = 'live' AND {END} > ?{visible(self.rights)}"
         ids = dict.fromkeys(self.ids)
@@ -324,7 +324,7 @@ class MarkUsed(partition_writer.MemoriesJob):
             partition.execute(_MARK_USED, (*new, row.rid))
             if row.rid in prepared:
                 ahead, crc = prepared[row.rid]
-                is_kept = isinstance(ahead, bytes) and is_whole(old, ahead, crc)
+                is_kept = isinstance(ahead, bytes) and is_undamaged_row(old, ahead, crc)
                 ahead, crc = (ahead, checksum(row, ahead)) if is_kept else (b"", None)
                 partition.execute(_PREPARE, (ahead, crc, row.rid))
             marked.append(row)
@@ -347,7 +347,7 @@ class TouchMemories(partition_writer.MemoriesJob):
     ttl: float | None  # the time that they last from now, in seconds; None is for ever
     rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
-    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
+    def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         now, ids = partition.expiry_now, dict.fromkeys(self.ids)
         lasting = (
             f" AND (state <> 'live' OR {END} > ?) "

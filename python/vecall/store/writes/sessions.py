@@ -111,7 +111,7 @@ class ClaimSession(partition_writer.UserJob):
     session: str
     lease: float  # seconds after which another process may claim it, if it is still due
 
-    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
+    def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         """Do it in the user's partition; the change has the session if claimed."""
         now, own = partition.expiry_now, (partition.id, self.session)
         _remove_unneeded_due_time(partition, self.session)
@@ -130,7 +130,7 @@ class PostponeSession(partition_writer.UserJob):
     first: float  # seconds until the first retry; doubled for each further one
     most: float  # the longest pause, in seconds
 
-    def _write(self, partition: partition_writer.PartitionWriter) -> Change:
+    def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         own = (partition.id, self.session)
         query = "SELECT state FROM trig WHERE part = ? AND session = ?"
         row = partition.execute(query, own).fetchone()
@@ -290,7 +290,7 @@ def positions_between(low: float | None, high: float | None, count: int) -> list
     if low is None or start > low:
         return [start + i for i in range(count)]
     step = (high - low) / (count + 1)
-    return [as_stored(low + step * (i + 1)) for i in range(count)]
+    return [stored_integer(low + step * (i + 1)) for i in range(count)]
 
 
 def spread_positions(
@@ -310,17 +310,16 @@ def spread_positions(
         step = min(1.0, (last - first) / steps)
     if step < minimum:
         return None
+    begin = 0.0 if last is None else last - steps
     if first is not None:
         begin = first
-    else:
-        begin = 0.0 if last is None else last - steps
     new = [begin + step * (i if i < at else i + count) for i in range(len(old))]
     if last is not None:
         new[-1] = last
-    return [as_stored(number) for number in new]
+    return [stored_integer(number) for number in new]
 
 
-def as_stored(number: float) -> float:
+def stored_integer(number: float) -> float:
     """Return a number as SQLite returns it from a column of integers."""
     return int(number) if number == math.floor(number) else number
 

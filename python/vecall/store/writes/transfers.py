@@ -12,7 +12,7 @@ from vecall.store import names as stored_names
 from vecall.store import rows as records
 from vecall.store import transaction
 from vecall.store import values as stored_values
-from vecall.store.queries.item_reads import state_of
+from vecall.store.queries.item_reads import item_state_of
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import Change, PartitionCopy, PartitionNames, Row, RowWithVector
 from vecall.store.writes import partition_writer
@@ -61,7 +61,7 @@ def export_header(connection: transaction.Transaction, vectors: bool) -> dict[st
     return {"vecall": "export", "format": FORMAT, "model": model_fields}
 
 
-def header_model(header: Mapping[str, Any]) -> transaction.EmbeddingModel | None:
+def model_of_header(header: Mapping[str, Any]) -> transaction.EmbeddingModel | None:
     """Return the model of an export's vectors; None without vectors."""
     # InvalidArgumentError: not the header of an export that this version reads.
     if header.get("vecall") != "export" or header.get("format") != FORMAT:
@@ -78,7 +78,7 @@ def header_model(header: Mapping[str, Any]) -> transaction.EmbeddingModel | None
     except (AttributeError, KeyError, TypeError, ValueError):
         name = dim = fingerprint = None
     fits = isinstance(name, str) and type(dim) is int and 1 <= dim <= _MAX_DIM
-    if not fits or not (fingerprint is None or transaction.is_print(fingerprint, dim)):
+    if not fits or not (fingerprint is None or transaction.is_vector(fingerprint, dim)):
         raise InvalidArgumentError("model: expected name, dim and fingerprint")
     return transaction.EmbeddingModel(name, dim, fingerprint=fingerprint)
 
@@ -111,7 +111,7 @@ def export_lines(
             entry = stored.get(rid)
             if entry is None:
                 continue  # damaged and quarantined
-            values = _memory_line(entry.row, state)
+            values = _export_line_of_memory(entry.row, state)
             if model is not None and entry.vec is not None and entry.model == model:
                 values["vec"] = _text_of_exported_bytes(entry.vec)
             yield "mem", values
@@ -122,7 +122,7 @@ def export_lines(
             yield table, {k: v for k, v in values.items() if v is not None}
 
 
-def free_lines(
+def unheld_lines(
     lines: Iterable[tuple[str, dict[str, Any]]],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield those of the lines of `export_lines` that are not quarantined content."""
@@ -150,10 +150,10 @@ def exported_memory(
     """Return one memory in the format of an export line, without its vector."""
     query = "SELECT state FROM mem WHERE rid = ?"
     (state,) = connection.execute(query, (stored.row.rid,)).fetchone()
-    return _memory_line(stored.row, state)
+    return _export_line_of_memory(stored.row, state)
 
 
-def _memory_line(row: Row, state: str) -> dict[str, Any]:
+def _export_line_of_memory(row: Row, state: str) -> dict[str, Any]:
     values = zip((*Row._fields[1:], "state"), (*row[1:], state), strict=True)
     return {name: value for name, value in values if value is not None}
 
@@ -195,12 +195,12 @@ def read_rows_to_copy(
         tables[table] = rows
     high = names.part << 32
     for rid, *values in tables["mem"]:
-        if not records.is_whole(
+        if not records.is_undamaged_row(
             Row(high | rid, *values[: _WIDTH - 1]), values[-3], values[-1]
         ):
             msg = "a memory fails its checks; `vecall doctor` says more"
             raise CorruptFileError(msg)
-    dim, items = state_of(connection, names.part).dim, tables["item"]
+    dim, items = item_state_of(connection, names.part).dim, tables["item"]
     for at, (rid, *values) in enumerate(items):
         stored_values.check_item_checksum((high | rid, *values[:7]), values[-1])
         vectors = stored_values.checked_vectors(high | rid, values[7], dim) or None
@@ -357,7 +357,7 @@ class ImportLines(partition_writer.UserJob):
         self, partition: partition_writer.PartitionWriter, values: Mapping[str, Any]
     ) -> None:
         if stored_names.is_digest_key(values["id"]):
-            stored_names.add_key(
+            stored_names.add_digest_key(
                 partition.connection, partition.id, values["id"], values["at"]
             )
             self._known = None
@@ -466,16 +466,16 @@ class CopyPartition(partition_writer.UserJob):
             transaction.insert_many(
                 connection,
                 f"{table} ({', '.join(columns)})",
-                [(self.part, *self._stored(table, row)) for row in rows],
+                [(self.part, *self._row_to_store(table, row)) for row in rows],
             )
         query = "UPDATE part SET created_at = ?, item = ? WHERE id = ?"
         connection.execute(query, (names.created_at, names.item, self.part))
         counts = (names.seq, (), names.live, names.nbytes, None)
-        head = transaction.leave(connection, self.part, *counts)
+        head = transaction.leave_partition(connection, self.part, *counts)
         self.is_written = True
         return Change(self.app, self.user, self.part, 0, names.seq, head=head)
 
-    def _stored(self, table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _row_to_store(self, table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return a row with its number in this storage, and with checksums."""
         if records.TABLES[table].columns[0] != "rid":
             return row
