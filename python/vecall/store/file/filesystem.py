@@ -369,11 +369,11 @@ class SnapshotFolder:
     def read_snapshot(self, part: int) -> bytes | None:
         """Return a partition's snapshot; None if it is missing or unreadable."""
         with suppress(OSError), self._open_snapshot_file(part) as file:
-            # Read only as many bytes as the header declares.
-            head = file.read(_HEAD_BYTES)
+            head = file.read(_HEAD_BYTES)  # which declares how many bytes follow
             size = os.fstat(file.fileno()).st_size
             if _declared_snapshot_size(head) == size:
-                return head + file.read(size - len(head))
+                file.seek(0)
+                return file.read(size)
         return None
 
     def read_snapshot_header(self, part: int) -> bytes:
