@@ -105,8 +105,7 @@ class ExpiryClock:
 
     def wall_and_expiry_times(self) -> tuple[float, float]:
         """Return what `wall` and `now` do."""
-        clock = self._clock
-        return float(clock.wall()), float(clock.monotonic() + self._ahead)
+        return float(self._clock.wall()), float(self._clock.monotonic() + self._ahead)
 
     def make_checkpoint(self) -> ClockCheckpoint:
         """Return a checkpoint of the current time."""

@@ -369,9 +369,8 @@ class SnapshotFolder:
     def read_snapshot(self, part: int) -> bytes | None:
         """Return a partition's snapshot; None if it is missing or unreadable."""
         with suppress(OSError), self._open_snapshot_file(part) as file:
-            head = file.read(_HEAD_BYTES)  # which declares how many bytes follow
             size = os.fstat(file.fileno()).st_size
-            if _declared_snapshot_size(head) == size:
+            if _declared_snapshot_size(file.read(_HEAD_BYTES)) == size:
                 file.seek(0)
                 return file.read(size)
         return None

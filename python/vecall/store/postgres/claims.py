@@ -302,6 +302,10 @@ class ServerExpiryClock(ExpiryClock):
         self._latest = now = max(self._latest, super().now())
         return now
 
+    def wall_and_expiry_times(self) -> tuple[float, float]:
+        """Return what `wall` and `now` do."""
+        return self.wall(), self.now()
+
     def follow_server_clock(self, seconds: float) -> None:
         """Follow a change of the primary's clock, unless somebody has set that clock.
 

@@ -310,9 +310,7 @@ def spread_positions(
         step = min(1.0, (last - first) / steps)
     if step < minimum:
         return None
-    begin = 0.0 if last is None else last - steps
-    if first is not None:
-        begin = first
+    begin = first if first is not None else 0.0 if last is None else last - steps
     new = [begin + step * (i if i < at else i + count) for i in range(len(old))]
     if last is not None:
         new[-1] = last
