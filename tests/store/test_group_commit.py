@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -168,6 +169,36 @@ def test_a_write_that_fails_before_it_is_run_ends_no_other(open_service, tmp_pat
         with pytest.raises(ArithmeticError):
             future.result(10)
     assert texts(service, "zebra") == ["zebra"]
+
+
+class Told:
+    """A write that says when it is run, and that may find no room."""
+
+    app, user = "app", "alice"
+
+    def __init__(self, name: str, estimated_bytes: int, told: list[str]) -> None:
+        self.name, self.estimated_bytes, self.told = name, estimated_bytes, told
+
+    def run(self, transaction: sqlite3.Connection) -> Change:
+        self.told.append(self.name)
+        if self.name == "large":
+            transaction.rollback()  # as SQLite does where the disk is full
+            raise StorageFullError("full")
+        return Change("app", "alice", 0, 0, 0)
+
+
+def test_writes_that_are_tried_again_for_want_of_room_keep_their_order(
+    open_service, tmp_path
+):
+    """A deletion, and then a write of what it deleted, which it must not undo."""
+    storage = open_service(tmp_path / "m.db")._memory.storage
+    told: list[str] = []
+    sizes = {"first": 0, "delete": 0, "large": 100, "write": 100}
+    with storage._database._writer.lock:
+        jobs = [storage.submit(Told(name, sizes[name], told)) for name in sizes]
+    (full,) = [job for job in jobs if job.exception(10) is not None]
+    assert jobs.index(full) == 2
+    assert [told[-1], told[-2], told[-3]] == ["write", "large", "delete"]
 
 
 def test_users_take_turns_and_a_large_write_makes_another_user_wait_once(

@@ -386,7 +386,8 @@ def read_mem0(source: Source) -> Iterator[Record]:
             metadata = own if isinstance(own, dict) else {}
             metadata |= drop_missing_fields(**{name: entry.get(name) for name in more})
             until = entry.get("expiration_date")
-            if text.strip() and isinstance(until, str) and until[4::6] == "-":  # a day
+            is_day = isinstance(until, str) and len(until) == 10 and until[4] == "-"
+            if text.strip() and is_day:
                 until = imported_time(until, place, "expiration_date", end_of_day_utc)
             yield from _memory(
                 source,

@@ -248,15 +248,14 @@ class Writer:
             try:
                 self._commit_group(group)
             except StorageFullError as error:
-                # Each that adds is tried alone; deletions, with the reserved space.
-                growing = [pending for pending in group if pending.size]
-                if group == growing[:1]:
+                if len(group) > 1:  # one of them has no room: each by itself, in order
+                    for pending in group:
+                        self._write_group([pending])
+                    return
+                if group[0].size:
                     raise
-                for pending in growing:
-                    self._write_group([pending])
-                group = [pending for pending in group if not pending.size]
-                if group:
-                    self._commit_on_full_disk(group, error)
+                # What only deletes is tried again, with the reserved space released.
+                self._commit_on_full_disk(group, error)
         except BaseException as error:
             self._fail_group(group, error)
             return
