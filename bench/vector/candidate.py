@@ -87,6 +87,10 @@ class Vecall(Candidate):
             self.efs = EFS
             self.construction = options.get("ef_construction", 100)
 
+    @property
+    def version(self) -> str:
+        return self.load().__version__  # a build need not be installed
+
     def missing(self) -> str | None:
         why = super().missing()
         if why is None:

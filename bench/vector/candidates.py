@@ -173,6 +173,12 @@ class Svs(Candidate):
         if graph:
             self.efs, self.construction = EFS, EF_CONSTRUCTION
 
+    def missing(self) -> str | None:
+        intel = "GenuineIntel" in Path("/proc/cpuinfo").read_text()
+        if self.code in LVQ and not intel:
+            return "scalable-vs: LVQ ends the process on a processor that is not Intel's"
+        return super().missing()
+
     def build(self, vectors: NDArray) -> None:
         svs = self.load()
         with tempfile.TemporaryDirectory() as folder:

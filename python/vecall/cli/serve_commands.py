@@ -205,7 +205,7 @@ def _run_serve(options: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; return 2 if the server refuses to start."""
     file = token_file_of_options(options)
     from vecall.server import create_app
-    from vecall.server.run import Binding, Drain, JsonLines, remove_old_exports, serve
+    from vecall.server.run import Binding, Drain, JsonLines, serve
 
     values = {each.name: getattr(options, each.name) for each in fields(HttpLimits)}
     chosen = {name: value for name, value in values.items() if value is not None}
@@ -254,7 +254,6 @@ def _run_serve(options: argparse.Namespace) -> int:
         # The messages of the SDK may hold texts of memories.
         logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
     signal.signal(signal.SIGTERM, _exit_server_process)  # so that the file is closed
-    remove_old_exports()
     if options.backups is not None:
         cli.make_private_folder(options.backups, "backups")
     loader = cli.import_function(options.session_loader, "session-loader")

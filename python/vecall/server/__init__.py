@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 try:
-    import h11  # noqa: F401
+    import httptools  # noqa: F401
     import starlette  # noqa: F401
     import uvicorn  # noqa: F401
 except ImportError as error:

@@ -10,9 +10,7 @@ import logging
 import math
 import socket
 import ssl
-import stat
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -22,16 +20,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, cast
 
-import h11
+import httptools
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from vecall.clock import to_iso
 from vecall.errors import ConfigError
 from vecall.limits import HttpLimits
 from vecall.server.responses import HttpError, as_response
-from vecall.system import is_file_of_user, rights_of_others
 
 
 class Listener(socket.socket):
@@ -66,6 +63,7 @@ class Listener(socket.socket):
 
 _log = logging.getLogger("vecall.server")
 
+_MAX_PIPELINED = 8
 _PATIENCE_S = 1.0  # longer requests count as slow; most arrive in one piece
 
 
@@ -81,7 +79,9 @@ Rooms = dict[ReadPhase, dict["GuardedProtocol", None]]
 """Connections by read phase, the longest-waiting first."""
 
 
-def make_guarded_protocol(limits: HttpLimits, listener: Listener) -> type[H11Protocol]:
+def make_guarded_protocol(
+    limits: HttpLimits, listener: Listener
+) -> type[HttpToolsProtocol]:
     """Return uvicorn's protocol with limits on headers and connections."""
 
     class Guarded(GuardedProtocol):
@@ -92,54 +92,63 @@ def make_guarded_protocol(limits: HttpLimits, listener: Listener) -> type[H11Pro
     return Guarded
 
 
-class _Connection(h11.Connection):
-    """Returns the head of a response with its body: one packet, one send.
+class _JoinedWrites:
+    """A transport that sends the head of a response with its body: one packet.
 
-    `hold` is called when a head was not returned: no body may come for a long time.
+    A write waits for the next one, at most until the loop's next turn.
     """
 
-    def __init__(self, limit: int, hold: Callable[[], object]) -> None:
-        super().__init__(h11.SERVER, limit)
-        self._hold = hold
-        self._head = b""
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop):
+        self._transport = transport
+        self._later = loop.call_soon
+        self._held = b""
+        self.is_closing = transport.is_closing
 
-    def send(self, event: h11.Event) -> bytes | None:  # type: ignore[override]
-        data = super().send(event)
-        if isinstance(event, h11.Response):
-            self._head = data or b""
-            self._hold()
-            return b""
-        return self.take_head() + (data or b"") if self._head else data
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
-    def take_head(self) -> bytes:
-        """Return a head that was not returned yet, once."""
-        head, self._head = self._head, b""
-        return head
+    def write(self, data: bytes) -> None:
+        if self._held:
+            self._transport.write(self._held + data)
+            self._held = b""
+        else:
+            self._held = data
+            self._later(self.flush)
+
+    def flush(self) -> None:
+        """Send what waits."""
+        if self._held:
+            self._transport.write(self._held)
+            self._held = b""
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
 
 
-class GuardedProtocol(H11Protocol):
-    """HTTP/1.1 with a timeout for headers and a limit on connections.
+class GuardedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 with limits on headers, and on connections.
 
-    uvicorn alone has no timeout for headers, and answers every client with 503 above
-    its limit on connections.
+    uvicorn alone has neither size nor timeout for headers, takes trailers for headers,
+    and answers every client with 503 above its limit on connections. Of requests that
+    are sent before the responses to those before them, some wait; more are not read.
     """
 
-    conn: _Connection
     allowed: ClassVar[HttpLimits]
     taken_from: ClassVar[Listener]
     rooms: ClassVar[Rooms]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept a connection; if there are too many, close another."""
-        super().connection_made(cast(asyncio.Transport, transport))
-        self.conn = _Connection(
-            self.allowed.max_header_bytes, lambda: self.loop.call_soon(self._send_head)
-        )
+        joined = _JoinedWrites(cast(asyncio.Transport, transport), self.loop)
+        super().connection_made(cast(asyncio.Transport, joined))
         self.taken_from.stop_counting(transport.get_extra_info("socket").fileno())
         self._timer: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._room: ReadPhase | None = None
         self._since = 0.0
+        self._unread = 0  # bytes since the last that were read as headers or body
+        self._in_body = False
         self._wait_for_headers()
         if len(self.connections) > self.allowed.max_connections:
             self._make_room_for_connection()
@@ -172,12 +181,63 @@ class GuardedProtocol(H11Protocol):
         """Handle received bytes; the first byte of a request starts its timeout."""
         if self.transport.is_closing():
             return
-        super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
+        self._unset_keepalive_if_required()
+        self._unread += len(data)
+        try:
+            self._parse(data)
+            if self._unread > self.allowed.max_header_bytes:
+                raise httptools.HttpParserError
+        except httptools.HttpParserError:
+            self.send_400_response("")
+        if self._in_body or not self._is_answered():
             self._stop_waiting()
         elif self._timer is None and not self.transport.is_closing():
             self._wait_for_headers()
         self._join_phase_group()
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as end:  # there is none: a body may follow
+            self.parser = httptools.HttpRequestParser(self)
+            framing = b"content-length", b"transfer-encoding"
+            lines = [b"%b: %b" % each for each in self.headers if each[0] in framing]
+            self.parser.feed_data(b"\r\n".join([b"POST / HTTP/1.1", *lines, b"", b""]))
+            self._parse(data[end.args[0] :])
+
+    def on_message_begin(self) -> None:
+        """Begin a request, unless too many wait for the response before theirs."""
+        if not self._in_body:
+            if len(self.pipeline) >= _MAX_PIPELINED:
+                raise httptools.HttpParserError
+            super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; trailers are dropped."""
+        if not self._in_body:
+            if len(self.headers) > self.allowed.max_header_bytes // 5:
+                raise httptools.HttpParserError
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Begin the response to a request of HTTP/1 for a path."""
+        if not self._in_body:
+            version = self.parser.get_http_version()
+            if version not in ("1.0", "1.1") or self.url[:1] not in b"/*":
+                raise httptools.HttpParserError
+            super().on_headers_complete()
+            self._unread, self._in_body = 0, True
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        if not self.parser.should_upgrade():
+            self._unread, self._in_body = 0, False
+            super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove the connection."""
@@ -209,31 +269,35 @@ class GuardedProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """Answer malformed HTTP and too large headers with a JSON error."""
-        error = HttpError("bad_request", "The request is not valid HTTP.")
-        response = as_response(error, "-")
-        headers = [*response.raw_headers, (b"connection", b"close")]
-        head = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
-        body = h11.Data(data=bytes(response.body))
-        with suppress(h11.LocalProtocolError):  # another response has begun
-            for event in (head, body, h11.EndOfMessage()):
-                self.transport.write(self.conn.send(event) or b"")
+        if not self._is_answered():
+            self.cycle.keep_alive = False
+            if self.pipeline or not self._in_body:  # others are answered before
+                self.flow.pause_reading()
+                return
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if not self._in_body or not self.cycle.response_started:
+            error = HttpError("bad_request", "The request is not valid HTTP.")
+            response = as_response(error, "-")
+            headers = [*response.raw_headers, (b"connection", b"close")]
+            lines = [b"%b: %b" % each for each in headers]
+            head = b"\r\n".join([b"HTTP/1.1 400 Bad Request", *lines, b"", b""])
+            self.transport.write(head + response.body)
         self.transport.close()
 
-    def _send_head(self) -> None:
-        """Send the head of a response whose body did not come in the same turn."""
-        head = self.conn.take_head()
-        if head and not self.transport.is_closing():
-            self.transport.write(head)
+    def _is_answered(self) -> bool:
+        """Whether each request so far has its response."""
+        cycle: Any = self.cycle  # None before the first request
+        return cycle is None or cycle.response_complete
 
     def _connection_phase(self) -> ReadPhase | None:
         """Return what the connection waits for; None if the server must act."""
-        cycle: Any = self.cycle  # None before the first request
-        answered = cycle is None or cycle.response_complete
+        answered = self._is_answered()
         if self._stalled is not None:
             return ReadPhase.ANSWER_TAKEN
         if answered and self._timer is None:
             return ReadPhase.NEXT_REQUEST
-        if answered or self.conn.their_state is h11.SEND_BODY:
+        if answered or self._in_body:
             return ReadPhase.REQUEST
         return None
 
@@ -392,7 +456,6 @@ def serve(
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        h11_max_incomplete_event_size=limits.max_header_bytes,
         backlog=128,  # all accepted in one go, before the server can close any
         timeout_graceful_shutdown=5,
         ssl_certfile=binding.certificate,
@@ -446,38 +509,3 @@ def open_listening_socket(binding: Binding) -> Listener:
     listener = Listener(fileno=opened.detach())
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
-
-
-# What a killed server of an older version left; this one creates no named file.
-_FOLDERS = "vecall-????????"
-_FILE = "export.jsonl"
-_AGE_S = 86_400.0  # a server of an older version may still be running
-
-
-def remove_old_exports(folder: Path | None = None) -> int:
-    """Delete exports that a killed server left in a folder for temporary files.
-
-    A folder is deleted if it belongs to this user, only this user may enter it, the
-    export is its only file, and it is at least a day old. Return how many were.
-    """
-    count = 0
-    for each in (folder or Path(tempfile.gettempdir())).glob(_FOLDERS):
-        with suppress(OSError):  # another user's file, or a file that was just deleted
-            if _is_leftover(each):
-                (each / _FILE).unlink()
-                each.rmdir()
-                count += 1
-    if count:
-        _log.info("%d exports of a killed server were deleted", count)
-    return count
-
-
-def _is_leftover(folder: Path) -> bool:
-    about = folder.lstat()
-    own = stat.S_ISDIR(about.st_mode) and is_file_of_user(about)
-    if not own or rights_of_others(about) or time.time() - about.st_mtime < _AGE_S:
-        return False
-    if [each.name for each in folder.iterdir()] != [_FILE]:
-        return False
-    file = (folder / _FILE).lstat()
-    return stat.S_ISREG(file.st_mode) and time.time() - file.st_mtime >= _AGE_S
