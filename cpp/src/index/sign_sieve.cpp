@@ -54,11 +54,16 @@ void SignSieve::take_maybe(std::size_t begin, std::size_t count, float share) {
     const std::size_t at = scratch_.positions[i];
     estimates[at] = BlockRescorer::kOut;  // taken
     take_near(maybe.slots[begin + at]);
+    if (share < 1.0F) prefetch_low(query_.rows, maybe.slots[begin + at]);
   }
 }
 
 void SignSieve::take_near(Slot slot) {
   scratch_.near.push_back(slot);
+  fetch(slot);
+}
+
+void SignSieve::fetch(Slot slot) const noexcept {
   const std::uint8_t* high = query_.rows.high(slot);
   for (std::size_t at = 0; at < query_.rows.space().high_bytes(); at += 64) {
     __builtin_prefetch(high + at);

@@ -42,6 +42,7 @@ class SignSieve {
   // Takes those of the rows that may be whose signs allow so much of the margin.
   void take_maybe(std::size_t begin, std::size_t count, float share);
   void take_near(Slot slot);
+  void fetch(Slot slot) const noexcept;
   void offer_near();
 
   const DenseQuery& query_;
@@ -70,23 +71,32 @@ bool SignSieve::take(Slot first, std::size_t count, const std::uint16_t* sums,
     next_rest_ = std::min(4 * next_rest_, kLongestRest);
     return false;
   }
+  // No branch could predict which rows are likely.
   SignedRows& maybe = scratch_.maybe;
   std::size_t size = maybe.slots.size();
   maybe.resize(size + found);
+  std::vector<Slot>& near = scratch_.near;
+  const std::size_t waiting = near.size();
+  near.resize(waiting + found);
+  Slot* likely = near.data() + waiting;
   for (std::size_t i = 0; i < found; ++i) {
     const std::size_t at = positions[i];
     const Slot slot = first + static_cast<Slot>(at);
-    const float estimate = reaches[i] - factors[at] * reach.plus;
     if (!passes(slot)) continue;
-    if (estimate >= floor) {
-      take_near(slot);
-      continue;
-    }
-    maybe.slots[size] = slot;
+    const float estimate = reaches[i] - factors[at] * reach.plus;
+    const std::size_t is_likely = estimate >= floor ? 1 : 0;
+    maybe.slots[size] = *likely = slot;
     maybe.estimates[size] = estimate;
-    maybe.factors[size++] = factors[at];
+    maybe.factors[size] = factors[at];
+    likely += is_likely;
+    size += 1 - is_likely;
   }
   maybe.resize(size);
+  near.resize(static_cast<std::size_t>(likely - near.data()));
+  for (std::size_t i = waiting; i < near.size(); ++i) {
+    fetch(near[i]);
+    prefetch_low(query_.rows, near[i]);
+  }
   for (std::size_t at = whole; at < count; ++at) {
     const Slot slot = first + static_cast<Slot>(at);
     if (passes(slot)) take_near(slot);

@@ -149,7 +149,7 @@ struct KernelTable {
                     const std::uint8_t* signs, std::size_t groups,
                     std::uint16_t* sums) noexcept = nullptr;
   // Writes the positions of the rows whose reach is >= least, ascending, and these
-  // reaches, and returns how many. Both have room for `count`.
+  // reaches, and returns how many. Both have room for `count`. REQUIRES: whole groups.
   std::size_t (*sums_reaching)(const SignQuery& query, const std::uint16_t* sums,
                                const float* factors, std::size_t count, float plus,
                                float least, std::uint32_t* positions,

@@ -259,6 +259,54 @@ std::size_t at_least(const float* values, std::size_t count, float threshold,
   return found;
 }
 
+// Of 16 rows.
+__m512 reaches_of(const SignQuery& query, const std::uint16_t* sums,
+                  const float* factors, __m512 plus) noexcept {
+  const __m512i wide =
+      _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums)));
+  const __m512i centred =
+      _mm512_sub_epi32(_mm512_slli_epi32(wide, 1), _mm512_set1_epi32(query.bias));
+  const __m512 scaled =
+      _mm512_mul_ps(_mm512_set1_ps(query.scale), _mm512_cvtepi32_ps(centred));
+  return _mm512_mul_ps(_mm512_loadu_ps(factors), _mm512_add_ps(scaled, plus));
+}
+
+std::size_t sums_reaching(const SignQuery& query, const std::uint16_t* sums,
+                          const float* factors, std::size_t count, float plus,
+                          float least, std::uint32_t* positions,
+                          float* reaches) noexcept {
+  constexpr std::size_t kLanes = 16;
+  constexpr std::size_t kParts = kSignGroup / kLanes;
+  const __m512 limit = _mm512_set1_ps(least);
+  const __m512 more = _mm512_set1_ps(plus);
+  const __m512i steps =
+      _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < count; i += kSignGroup) {
+    __m512 reach[kParts];
+    __mmask16 masks[kParts];
+    unsigned any = 0;
+    for (std::size_t part = 0; part < kParts; ++part) {
+      const std::size_t at = i + kLanes * part;
+      reach[part] = reaches_of(query, sums + at, factors + at, more);
+      masks[part] = _mm512_cmp_ps_mask(reach[part], limit, _CMP_GE_OQ);
+      any |= masks[part];
+    }
+    if (any == 0) continue;
+    for (std::size_t part = 0; part < kParts; ++part) {
+      // Whole registers fit: no more was found than rows were looked at.
+      const __m512i places = _mm512_add_epi32(
+          steps, _mm512_set1_epi32(static_cast<int>(i + kLanes * part)));
+      _mm512_storeu_si512(positions + found,
+                          _mm512_maskz_compress_epi32(masks[part], places));
+      _mm512_storeu_ps(reaches + found,
+                       _mm512_maskz_compress_ps(masks[part], reach[part]));
+      found += static_cast<std::size_t>(__builtin_popcount(masks[part]));
+    }
+  }
+  return found;
+}
+
 // The entries of a table for 64 rows.
 __m512i entries(const std::uint8_t* table, __m512i places) noexcept {
   const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
@@ -266,7 +314,7 @@ __m512i entries(const std::uint8_t* table, __m512i places) noexcept {
 }
 
 struct GroupSums {
-  static constexpr std::size_t kAhead = 32 * kSignGroup;  // bytes
+  static constexpr std::size_t kAhead = 96 * kSignGroup;  // bytes
 
   template <std::size_t kQueries>
   static void of(const SignQuery* queries, const std::uint8_t* group,
@@ -326,7 +374,7 @@ const KernelTable kAvx512VnniTable = {
     .scan = scan<Estimates>,
     .gather = gather<Estimates>,
     .sign_sums = sign_sums<GroupSums, 4>,
-    .sums_reaching = sums_reaching<at_least>,
+    .sums_reaching = sums_reaching,
     .sum_high = sum_high,
     .sum_high_rows = sum_high_rows,
     .sum_nibbles = sum_nibbles,
