@@ -30,7 +30,7 @@ SessionIndex::SessionIndex(Slot last, const RowTable& rows) {
   std::span<const Slot> left(order);
   while (!left.empty()) {
     const auto some = left.first(std::min(kFilled, left.size()));
-    blocks_.push_back(make_block(some, kMost));
+    blocks_.push_back(make_block(Block(), some, kMost));
     left = left.subspan(some.size());
   }
 }
@@ -46,7 +46,7 @@ std::size_t SessionIndex::block_of(Slot slot, const RowTable& rows) const noexce
 
 SessionIndex::Place SessionIndex::insert(Slot slot, const RowTable& rows) {
   if (blocks_.empty()) {
-    blocks_.push_back(make_block(std::span<const Slot>(&slot, 1), kMost));
+    blocks_.push_back(make_block(Block(), std::span(&slot, 1), kMost));
     return {};
   }
   std::size_t which = block_of(slot, rows);

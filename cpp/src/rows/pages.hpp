@@ -5,6 +5,7 @@
 // Any thread may allocate at any time.
 
 #include <cstddef>
+#include <memory>
 
 namespace vecall {
 
@@ -17,5 +18,10 @@ void* allocate_pages(std::size_t bytes);
 void* allocate_bytes(std::size_t bytes);
 
 void free_pages(void* pages) noexcept;
+
+struct FreePages {
+  void operator()(std::byte* pages) const noexcept { free_pages(pages); }
+};
+using OwnedPages = std::unique_ptr<std::byte, FreePages>;
 
 }  // namespace vecall

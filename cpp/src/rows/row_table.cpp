@@ -15,14 +15,9 @@ namespace {
 
 constexpr std::size_t kAlignedFrom = 16'384;  // smaller chunks spare the alignment
 
-struct FreeChunk {
-  void operator()(std::byte* chunk) const noexcept { free_pages(chunk); }
-};
-using OwnedChunk = std::unique_ptr<std::byte, FreeChunk>;
-
-OwnedChunk allocate_chunk(std::size_t bytes) {
+OwnedPages allocate_chunk(std::size_t bytes) {
   void* chunk = bytes >= kAlignedFrom ? allocate_pages(bytes) : allocate_bytes(bytes);
-  return OwnedChunk(static_cast<std::byte*>(chunk));
+  return OwnedPages(static_cast<std::byte*>(chunk));
 }
 
 // Room for `wanted` rows: exactly that for the first batch, a quarter more later, so
@@ -68,7 +63,7 @@ void RowTable::reserve(std::size_t more, bool has_meta, bool expires) {
 
 // The only chunk moves to a larger block.
 void RowTable::grow_first(std::size_t rows) {
-  OwnedChunk grown = allocate_chunk(rows * layout_->row_bytes());
+  OwnedPages grown = allocate_chunk(rows * layout_->row_bytes());
   for (std::size_t i = 0; slots_ > 0 && i < RowLayout::kColumns; ++i) {
     const auto which = static_cast<RowLayout::Column>(i);
     const std::size_t bytes = layout_->bytes(which) * slots_;
@@ -82,7 +77,7 @@ void RowTable::grow_first(std::size_t rows) {
 }
 
 void RowTable::add_chunks(std::size_t count) {
-  std::vector<OwnedChunk> made;
+  std::vector<OwnedPages> made;
   for (std::size_t i = chunks_; i < count; ++i) {
     made.push_back(allocate_chunk(kChunkRows * layout_->row_bytes()));
   }
@@ -140,7 +135,7 @@ void RowTable::set_column(RowLayout::Column column, const void* whole) noexcept 
 // laid out again.
 void RowTable::add_meta() {
   const RowLayout& full = space_->layout(true);
-  std::vector<OwnedChunk> made;
+  std::vector<OwnedPages> made;
   for (std::size_t i = 0; i < chunks_; ++i) {
     made.push_back(allocate_chunk(chunk_rows_ * full.row_bytes()));
   }

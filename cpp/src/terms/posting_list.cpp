@@ -41,31 +41,28 @@ std::size_t place_of(std::span<const Posting> sorted, Slot slot) noexcept {
   return sorted[at].slot < slot ? at + 1 : at;
 }
 
-void insert_into(std::vector<Posting>& sorted, Posting posting) {
-  const std::size_t at = place_of(sorted, posting.slot);
-  sorted.insert(sorted.begin() + static_cast<std::ptrdiff_t>(at), posting);
-}
-
 }  // namespace
 
-PostingList::PostingList(std::span<const Posting> sorted) {
+PostingList::PostingList(std::span<const Posting> sorted, Posting* slab) {
   if (sorted.size() > kMost) {
-    make_blocks(sorted);
+    make_blocks(sorted, slab);
   } else {
-    few_.assign(sorted.begin(), sorted.end());
+    few_ = make_block(Block(slab, sorted.size()), sorted, sorted.size());
   }
 }
 
-// Blocks are made almost full: most postings come at the end, where slots grow.
-void PostingList::make_blocks(std::span<const Posting> sorted) {
-  constexpr std::size_t kFilled = kMost - kMost / 8;
+void PostingList::make_blocks(std::span<const Posting> sorted, Posting* slab) {
   auto many = std::make_unique<Many>();
   many->size = sorted.size();
   many->blocks.reserve(sorted.size() / kFilled + 2);
   many->first.reserve(many->blocks.capacity());
   while (!sorted.empty()) {
     const auto some = sorted.first(std::min(kFilled, sorted.size()));
-    many->blocks.push_back(make_block(some, kMost));
+    many->blocks.push_back(make_block(Block(slab, kMost), some, kMost));
+    if (slab != nullptr) {
+      slab += kMost;
+      ++many->in_slab;
+    }
     many->first.push_back(some.front().slot);
     sorted = sorted.subspan(some.size());
   }
@@ -84,13 +81,13 @@ std::size_t PostingList::insert(Posting posting) {
                              : few_.size() == kMost || few_.size() == few_.capacity();
   const std::size_t before = is_full ? nbytes() : 0;
   if (!many_ && few_.size() == kMost) {
-    make_blocks(few_);
-    std::vector<Posting>().swap(few_);
+    make_blocks(few_, nullptr);
+    few_.clear();
   }
   if (many_) {
     insert_among_many(posting);
   } else {
-    insert_into(few_, posting);
+    few_.insert(place_of(few_, posting.slot), posting);
   }
   return is_full ? nbytes() - before : 0;
 }
@@ -102,7 +99,7 @@ void PostingList::insert_among_many(Posting posting) {
     which = block_of(posting.slot);
   }
   Block& block = many_->blocks[which];
-  insert_into(block, posting);
+  block.insert(place_of(block, posting.slot), posting);
   many_->first[which] = block.front().slot;
   ++many_->size;
 }
@@ -118,15 +115,16 @@ void PostingList::split(std::size_t at) {
 
 bool PostingList::erase(Slot slot) noexcept {
   const std::size_t which = many_ ? block_of(slot) : 0;
-  std::vector<Posting>& block = many_ ? many_->blocks[which] : few_;
+  Block& block = many_ ? many_->blocks[which] : few_;
   const std::size_t at = place_of(block, slot);
   if (at == block.size() || block[at].slot != slot) return false;
-  block.erase(block.begin() + static_cast<std::ptrdiff_t>(at));
+  block.erase(at);
   if (!many_) return true;
   const auto place = static_cast<std::ptrdiff_t>(which);
   if (--many_->size == 0) {
     many_.reset();
   } else if (block.empty()) {
+    many_->in_slab -= block.nbytes() == 0 ? 1 : 0;
     many_->blocks.erase(many_->blocks.begin() + place);
     many_->first.erase(many_->first.begin() + place);
   } else {
@@ -136,7 +134,7 @@ bool PostingList::erase(Slot slot) noexcept {
 }
 
 bool PostingList::contains(Slot slot) const noexcept {
-  const std::vector<Posting>& sorted = many_ ? many_->blocks[block_of(slot)] : few_;
+  const Block& sorted = many_ ? many_->blocks[block_of(slot)] : few_;
   const std::size_t at = place_of(sorted, slot);
   return at < sorted.size() && sorted[at].slot == slot;
 }
@@ -149,7 +147,7 @@ std::size_t PostingList::nbytes() const noexcept {
   if (!many_) return few_.capacity() * sizeof(Posting);
   return sizeof(Many) + many_->blocks.capacity() * sizeof(Block) +
          many_->first.capacity() * sizeof(Slot) +
-         many_->blocks.size() * kMost * sizeof(Posting);
+         (many_->blocks.size() - many_->in_slab) * kMost * sizeof(Posting);
 }
 
 }  // namespace vecall

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "terms/slab_array.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -22,8 +23,14 @@ struct Posting {
 class PostingList {
  public:
   PostingList() = default;
-  // Takes over postings that are sorted by slot, each slot once.
-  explicit PostingList(std::span<const Posting> sorted);
+  // Copies postings that are sorted by slot, each slot once, to a slab that outlives
+  // the list and has room_for() them, or to memory of its own.
+  explicit PostingList(std::span<const Posting> sorted, Posting* slab = nullptr);
+  // So many postings have room for growth as well.
+  static constexpr std::size_t room_for(std::size_t postings) noexcept {
+    if (postings <= kMost) return postings;
+    return (postings + kFilled - 1) / kFilled * kMost;
+  }
 
   // Returns by how much nbytes() has grown. Strong guarantee. REQUIRES: the slot is not
   // there.
@@ -36,7 +43,7 @@ class PostingList {
     return many_ ? many_->size : few_.size();
   }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
-  // Bytes beside the object itself.
+  // Bytes beside the object itself and a slab.
   [[nodiscard]] std::size_t nbytes() const noexcept;
 
   // Has the processor fetch what erase(slot) looks at.
@@ -65,12 +72,15 @@ class PostingList {
 
  private:
   static constexpr std::size_t kMost = 128;  // postings of a block: 1 KiB
+  // Blocks are made almost full: most postings come at the end, where slots grow.
+  static constexpr std::size_t kFilled = kMost - kMost / 8;
 
-  using Block = std::vector<Posting>;  // never empty, room for kMost
+  using Block = SlabArray<Posting>;  // never empty, room for kMost
   struct Many {
     std::vector<Block> blocks;
     std::vector<Slot> first;  // of each block, to be found without the blocks
     std::size_t size = 0;
+    std::size_t in_slab = 0;  // of the blocks
   };
 
   // Fetches every n-th line of a block: it is somewhere else than the one before.
@@ -83,10 +93,10 @@ class PostingList {
   // The block where the slot is, or would be.
   [[nodiscard]] std::size_t block_of(Slot slot) const noexcept;
   void insert_among_many(Posting posting);
-  void make_blocks(std::span<const Posting> sorted);
+  void make_blocks(std::span<const Posting> sorted, Posting* slab);
   void split(std::size_t at);
 
-  std::vector<Posting> few_;    // up to kMost; empty where there are many
+  Block few_;                   // up to kMost; empty where there are many
   std::unique_ptr<Many> many_;  // null where there are few
 };
 

@@ -45,10 +45,10 @@ void Postings::add(Slot slot, std::span<const TermHash> terms) {
   if (terms.empty()) return;
   std::vector<TermHash> sorted(terms.begin(), terms.end());
   std::sort(sorted.begin(), sorted.end());
-  std::vector<Ordinal>& mine = of_slot_[slot];
+  SlabArray<Ordinal>& mine = of_slot_[slot];
   try {
     mine.reserve(sorted.size());
-    held_bytes_ += mine.capacity() * sizeof(Ordinal);
+    held_bytes_ += mine.nbytes();
     for (std::size_t i = 0; i < sorted.size();) {
       std::size_t end = i;
       while (end < sorted.size() && sorted[end] == sorted[i]) ++end;
@@ -60,8 +60,8 @@ void Postings::add(Slot slot, std::span<const TermHash> terms) {
     }
   } catch (...) {
     for (const Ordinal ordinal : mine) drop(ordinal, slot);
-    held_bytes_ -= mine.capacity() * sizeof(Ordinal);
-    std::vector<Ordinal>().swap(mine);
+    held_bytes_ -= mine.nbytes();
+    mine.clear();
     throw;
   }
   // Parts have the highest bit and stand last.
@@ -86,13 +86,13 @@ void Postings::drop(Ordinal ordinal, Slot slot) noexcept {
 
 void Postings::remove(Slot slot) noexcept {
   if (slot >= of_slot_.size() || of_slot_[slot].empty()) return;
-  std::vector<Ordinal>& mine = of_slot_[slot];
+  SlabArray<Ordinal>& mine = of_slot_[slot];
   // Each list is somewhere else in memory: they are fetched together.
   for (const Ordinal ordinal : mine) __builtin_prefetch(&lists_[ordinal], 1);
   for (const Ordinal ordinal : mine) lists_[ordinal].prefetch(slot);
   for (const Ordinal ordinal : mine) drop(ordinal, slot);
-  held_bytes_ -= mine.capacity() * sizeof(Ordinal);
-  std::vector<Ordinal>().swap(mine);
+  held_bytes_ -= mine.nbytes();
+  mine.clear();
   total_length_ -= length_[slot];
   length_[slot] = 0;
   --documents_;
@@ -182,7 +182,7 @@ const PostingList* Postings::list_of(TermHash term) const {
 std::size_t Postings::nbytes() const noexcept {
   std::size_t bytes = ordinals_.nbytes() + lists_.capacity() * sizeof(PostingList) +
                       hashes_.capacity() * sizeof(TermHash);
-  bytes += of_slot_.capacity() * sizeof(std::vector<Ordinal>) + length_.capacity() * 4;
+  bytes += of_slot_.capacity() * sizeof(SlabArray<Ordinal>) + length_.capacity() * 4;
   return bytes + held_bytes_;
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "rows/pages.hpp"
 #include "terms/posting_list.hpp"
 #include "terms/term_map.hpp"
 #include "vecall/types.hpp"
@@ -72,12 +73,13 @@ class Postings {
   Ordinal ordinal_of(TermHash term);
   void drop(Ordinal ordinal, Slot slot) noexcept;
 
+  OwnedPages slab_;  // what a snapshot restored; outlives those that lie in it
   TermMap ordinals_;
   std::vector<PostingList> lists_;
-  std::vector<TermHash> hashes_;               // of each list
-  std::vector<Ordinal> free_;                  // lists without a term
-  std::vector<std::vector<Ordinal>> of_slot_;  // the distinct terms of each slot
-  std::vector<std::uint32_t> length_;          // words of each slot, without parts
+  std::vector<TermHash> hashes_;             // of each list
+  std::vector<Ordinal> free_;                // lists without a term
+  std::vector<SlabArray<Ordinal>> of_slot_;  // the distinct terms of each slot
+  std::vector<std::uint32_t> length_;        // words of each slot, without parts
   std::uint64_t total_length_ = 0;
   std::size_t documents_ = 0;   // slots with at least one word
   std::size_t held_bytes_ = 0;  // by all lists, and by the terms of all slots

@@ -29,25 +29,10 @@ void PostingsSnapshot::save(const Postings& postings, SnapshotWriter& writer) {
   }
 }
 
-namespace {
-
-// Makes room for the terms of each slot at once.
-void reserve_terms(std::span<const Posting> postings,
-                   std::vector<std::vector<std::uint32_t>>& of_slot) {
-  std::vector<std::uint32_t> counts(of_slot.size(), 0);
-  for (const Posting& posting : postings) {
-    if (posting.slot < counts.size()) ++counts[posting.slot];
-  }
-  for (std::size_t slot = 0; slot < counts.size(); ++slot) {
-    of_slot[slot].reserve(counts[slot]);
-  }
-}
-
-}  // namespace
-
 void PostingsSnapshot::restore(const SnapshotReader& reader,
                                const std::function<bool(Slot)>& is_live,
                                Postings& postings) {
+  using Ordinal = Postings::Ordinal;
   const std::size_t slots = reader.header().slots;
   const std::size_t count = reader.count<TermHash>(Section::kTerms);
   const auto terms = reader.array<TermHash>(Section::kTerms, count);
@@ -58,43 +43,65 @@ void PostingsSnapshot::restore(const SnapshotReader& reader,
       terms.end()) {
     refuse_snapshot("words are not in order");
   }
-  postings.ordinals_.reserve(count);
-  postings.lists_.reserve(count);
-  postings.free_.reserve(count);
-  postings.hashes_.assign(terms.begin(), terms.end());
-  postings.of_slot_.resize(slots);
-  postings.length_.resize(slots, 0);
-  reserve_terms(all, postings.of_slot_);
-  std::vector<std::uint64_t> lengths(slots, 0);
+  std::vector<std::uint32_t> ends(slots, 0);  // where the next term of each slot lies
+  std::vector<std::uint32_t>& lengths = postings.length_;
+  lengths.resize(slots, 0);
+  bool is_too_long = false;
+  std::size_t room = 0;  // of all lists
   std::size_t at = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (holders[i] == 0 || holders[i] > total - at) {
       refuse_snapshot("a word's rows lie outside of their section");
     }
-    const auto list = all.subspan(at, holders[i]);
-    at += holders[i];
+    room += PostingList::room_for(holders[i]);
+    const bool is_word = terms[i] < kPartTerm;
     Slot after = 0;
-    for (const auto& [slot, times] : list) {
-      if (slot < after || slot >= slots || !is_live(slot) || times == 0) {
+    for (const auto& [slot, times] : all.subspan(at, holders[i])) {
+      if (slot < after || slot >= slots || times == 0) {
         refuse_snapshot("a word's rows are not in order");
       }
       after = slot + 1;
-      if (terms[i] < kPartTerm) lengths[slot] += times;
-      postings.of_slot_[slot].push_back(static_cast<Postings::Ordinal>(i));
+      ++ends[slot];
+      const std::uint32_t counted = is_word ? times : 0;
+      lengths[slot] += counted;
+      is_too_long |= lengths[slot] < counted;
     }
-    postings.ordinals_.emplace(terms[i], static_cast<Postings::Ordinal>(i));
-    postings.held_bytes_ += postings.lists_.emplace_back(list).nbytes();
+    at += holders[i];
   }
   if (at != total) refuse_snapshot("rows without a word");
+  if (is_too_long) refuse_snapshot("a row has more words than there can be");
+  const std::size_t bytes = room * sizeof(Posting) + total * sizeof(Ordinal);
+  postings.slab_.reset(static_cast<std::byte*>(allocate_pages(bytes)));
+  postings.held_bytes_ = bytes;
+  auto* list_slab = reinterpret_cast<Posting*>(postings.slab_.get());
+  auto* const row_slab = reinterpret_cast<Ordinal*>(list_slab + room);
+  postings.ordinals_.reserve(count);
+  postings.lists_.reserve(count);
+  postings.free_.reserve(count);
+  postings.hashes_.assign(terms.begin(), terms.end());
+  postings.of_slot_.reserve(slots);
+  std::size_t begin = 0;
   for (std::size_t slot = 0; slot < slots; ++slot) {
-    postings.held_bytes_ +=
-        postings.of_slot_[slot].capacity() * sizeof(Postings::Ordinal);
-    if (lengths[slot] > std::numeric_limits<std::uint32_t>::max()) {
-      refuse_snapshot("a row has more words than there can be");
+    const std::size_t terms_of_slot = ends[slot];
+    if (terms_of_slot > 0 && !is_live(static_cast<Slot>(slot))) {
+      refuse_snapshot("a word's row is not there");
     }
-    postings.length_[slot] = static_cast<std::uint32_t>(lengths[slot]);
+    postings.of_slot_.emplace_back(row_slab + begin, terms_of_slot, terms_of_slot);
+    ends[slot] = static_cast<std::uint32_t>(begin);
+    begin += terms_of_slot;
     postings.total_length_ += lengths[slot];
-    postings.documents_ += postings.of_slot_[slot].empty() ? 0 : 1;
+    postings.documents_ += terms_of_slot == 0 ? 0 : 1;
+  }
+  at = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto list = all.subspan(at, holders[i]);
+    at += holders[i];
+    for (const Posting& posting : list) {
+      row_slab[ends[posting.slot]++] = static_cast<Ordinal>(i);
+    }
+    postings.ordinals_.emplace(terms[i], static_cast<Ordinal>(i));
+    postings.held_bytes_ += postings.lists_.emplace_back(list, list_slab).nbytes();
+    list_slab += PostingList::room_for(list.size());
   }
 }
 

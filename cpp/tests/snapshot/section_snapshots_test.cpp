@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <functional>
+#include <random>
 #include <vector>
 
 #include "engine_support.hpp"
@@ -139,36 +140,57 @@ TEST_CASE("RowTableSnapshot refuses rows that cannot be right") {
   }
 }
 
-TEST_CASE("PostingsSnapshot gives back scores to the bit") {
+TEST_CASE("PostingsSnapshot gives back scores to the bit, however the rows change") {
+  constexpr Slot kSlots = 600;
+  std::mt19937_64 random(7);
+  std::vector<bool> live(kSlots, false);
+  const auto words_of = [&random] {  // a few of many holders, and rare ones
+    std::vector<TermHash> words(random() % 12);
+    for (TermHash& word : words) word = 1 + random() % (1 + random() % 90);
+    if (!words.empty()) words.back() |= kPartTerm;
+    return words;
+  };
   Postings postings;
-  for (Slot slot = 0; slot < 60; ++slot) {
-    const TermHash terms[] = {1 + slot % 4, 1 + slot % 4, 9,
-                              (5 + slot % 7) | kPartTerm};
-    postings.add(slot, std::span(terms).first(1 + slot % 4));
+  for (Slot slot = 0; slot < kSlots; slot += 1 + slot / 500) {
+    postings.add(slot, words_of());
+    live[slot] = true;
   }
-  postings.remove(11);
   SnapshotHeader header = header_of(saved());
-  header.slots = 60;
+  header.slots = kSlots;
   SnapshotWriter writer(header, 0);
   PostingsSnapshot::save(postings, writer);
   const auto bytes = std::move(writer).finish();
   Postings restored;
   PostingsSnapshot::restore(
-      SnapshotReader(bytes), [](Slot slot) { return slot != 11; }, restored);
-  CHECK(restored.terms() == postings.terms());
-  const TermHash query[] = {1, 9, 6 | kPartTerm, 1, 777};
-  TermScores wanted;
-  TermScores found;
-  postings.score(query, wanted);
-  restored.score(query, found);
-  CHECK(found.query_idf == wanted.query_idf);
-  for (Slot slot = 0; slot < 60; ++slot) {
-    const auto of = [slot](const TermScores& scores) {
-      return slot < scores.of_slot.size() ? scores.of_slot[slot] : TermScore{};
-    };
-    CHECK(of(found).bm25 == of(wanted).bm25);
-    CHECK(of(found).matched == of(wanted).matched);
+      SnapshotReader(bytes), [&live](Slot slot) { return live[slot]; }, restored);
+  const std::size_t nbytes = restored.nbytes();
+  const std::vector<TermHash> query = {1, 9, 6 | kPartTerm, 1, 77, 777};
+  for (int step = 0; step < 5'000; ++step) {
+    if (step % 100 == 0) {
+      TermScores wanted;
+      TermScores found;
+      postings.score(query, wanted);
+      restored.score(query, found);
+      REQUIRE(restored.terms() == postings.terms());
+      REQUIRE(found.query_idf == wanted.query_idf);
+      REQUIRE(found.touched == wanted.touched);
+      for (const Slot slot : found.touched) {
+        REQUIRE(found.of_slot[slot].bm25 == wanted.of_slot[slot].bm25);
+        REQUIRE(found.of_slot[slot].matched == wanted.of_slot[slot].matched);
+      }
+    }
+    const auto slot = static_cast<Slot>(random() % kSlots);
+    const auto words =
+        live[slot] || step > 4'000 ? std::vector<TermHash>() : words_of();
+    for (Postings* each : {&postings, &restored}) {
+      each->remove(slot);
+      each->add(slot, words);
+    }
+    live[slot] = !words.empty();
   }
+  for (Slot slot = 0; slot < kSlots; ++slot) restored.remove(slot);
+  CHECK(restored.terms() == 0);
+  CHECK(restored.nbytes() < 2 * nbytes);  // what grew beside the slab is given back
 }
 
 TEST_CASE("PostingsSnapshot refuses words out of order and rows that are not there") {

@@ -15,9 +15,15 @@ namespace vecall::testing {
 
 TEST_CASE("the holders of a term are those of std::map, few and many") {
   std::mt19937_64 random(4);
-  for (const Slot range : {Slot{40}, Slot{9000}}) {
-    PostingList list;
+  std::vector<Posting> sorted;
+  for (Slot slot = 0; slot < 2'000; ++slot) sorted.push_back({2 * slot, 1 + slot % 7});
+  std::vector<Posting> slab(PostingList::room_for(sorted.size()));
+  for (const auto& [range, first] :
+       {std::pair{Slot{40}, 0}, {Slot{40}, 20}, {Slot{9000}, 0}, {Slot{9000}, 2'000}}) {
+    const auto in_slab = std::span(sorted).first(static_cast<std::size_t>(first));
+    PostingList list(in_slab, slab.data());
     std::map<Slot, std::uint32_t> model;
+    for (const Posting& posting : in_slab) model[posting.slot] = posting.count;
     for (int step = 0; step < 60'000; ++step) {
       const auto slot = static_cast<Slot>(random() % range);
       if (random() % 10 < (step < 40'000 ? 3U : 9U)) {
@@ -40,12 +46,13 @@ TEST_CASE("the holders of a term are those of std::map, few and many") {
         ++expected;
       });
       REQUIRE(expected == model.end());
-      std::vector<Posting> sorted;
-      for (const auto& [at, count] : model) sorted.push_back({at, count});
-      CHECK(PostingList(sorted).size() == model.size());
+      std::vector<Posting> now;
+      for (const auto& [at, count] : model) now.push_back({at, count});
+      CHECK(PostingList(now).size() == model.size());
     }
     for (Slot slot = 0; slot < range; ++slot) list.erase(slot);
     CHECK(list.empty());
+    CHECK(list.nbytes() <= 128 * sizeof(Posting));
     CHECK_FALSE(list.contains(3));
   }
 }
