@@ -143,6 +143,15 @@ def retire_partition(transaction: Any, part: int) -> None:
 
 
 @singledispatch
+def count_new_items(
+    transaction: Any,
+    part: int,
+    count: int,
+) -> None:
+    """Count items that were inserted; a database does it by itself."""
+
+
+@singledispatch
 def announce_reads(
     transaction: Any,  # noqa: ARG001
     statements: Callable[[], Iterable[Statement]],  # noqa: ARG001

@@ -198,6 +198,11 @@ def _leave_sqlite_partition(
     return head
 
 
+@transaction.count_new_items.register
+def _count_new_items(connection: sqlite3.Connection, part: int, count: int) -> None:
+    connection.execute("UPDATE part SET docs=docs+? WHERE id=?", (count, part))
+
+
 _STEPS_WATCHED = 200_000  # of SQLite's machine: some milliseconds
 _CACHE_KIB = 1_000  # of pages, a connection; the engine is the cache
 BUSY_TIMEOUT_MS = 5_000  # a second line; the file lock separates writers

@@ -125,9 +125,6 @@ lo_x=CASE WHEN old.created_at=new.created_at THEN lo_x ELSE min(lo_x,old.created
 hi_x=CASE WHEN old.updated_at=new.updated_at THEN hi_x ELSE max(hi_x,old.updated_at)END
 WHERE id=new.part;
 """,
-    "item_in AFTER INSERT ON main.item WHEN new.part>0 AND new.ns<>char(31)": """
-UPDATE part SET docs=docs+1 WHERE id=new.part;
-""",
     "item_out AFTER DELETE ON main.item WHEN old.part>0 AND old.ns<>char(31)": """
 UPDATE part SET docs=docs-1 WHERE id=old.part;
 """,

@@ -22,7 +22,14 @@ from vecall.store import values as stored_values
 from vecall.store.names import WRONG_USER
 from vecall.store.queries.partition_reads import CheckedRows
 from vecall.store.transaction import Transaction, select_in
-from vecall.store.values import DAMAGED_ITEM, ITEM_COLUMNS, PIECES, ItemRow, ItemState
+from vecall.store.values import (
+    DAMAGED_ITEM,
+    ITEM_COLUMNS,
+    MARK,
+    PIECES,
+    ItemRow,
+    ItemState,
+)
 
 _AT_ONCE = 200
 SELECT_ITEM = f"SELECT {ITEM_COLUMNS}, crc FROM item"
@@ -175,7 +182,8 @@ def read_newest_items(
         item = _item_of_part(part, row)
         if item.ns < low or (high is not None and item.ns >= high):
             raise CorruptFileError(DAMAGED_ITEM)  # an index led to another range
-        return _item_with_pieces(connection, item)
+        is_large = item.value.startswith(MARK)
+        return _item_with_pieces(connection, item) if is_large else item
 
     yield from map(checked, newest)
     if len(newest) < first:
@@ -187,7 +195,7 @@ def read_newest_items(
         some = rids[start : start + _AT_ONCE]
         found = select_in(connection, f"{SELECT_ITEM} WHERE rid IN", [], some)
         rows = {row[0]: row for row in found}
-        yield from (checked(rows.get(rid, (None,))) for rid in some)
+        yield from map(checked, [rows.get(rid, (None,)) for rid in some])
 
 
 def read_item_vectors(

@@ -468,6 +468,10 @@ class CopyPartition(partition_writer.UserJob):
                 f"{table} ({', '.join(columns)})",
                 [(self.part, *self._row_to_store(table, row)) for row in rows],
             )
+        items = [
+            row for row in self.copied.tables["item"] if row[1] != stored_values.PIECES
+        ]
+        transaction.count_new_items(connection, self.part, len(items))
         query = "UPDATE part SET created_at = ?, item = ? WHERE id = ?"
         connection.execute(query, (names.created_at, names.item, self.part))
         counts = (names.seq, (), names.live, names.nbytes, None)
