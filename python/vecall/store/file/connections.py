@@ -8,7 +8,6 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,7 +17,12 @@ from vecall import errors
 from vecall.clock import ExpiryClock
 from vecall.concurrency.time_slices import watched_work
 from vecall.store import transaction
-from vecall.store.file.counters import TIDY, count_added_rows, tally_rows_up_to_seq
+from vecall.store.file.counters import (
+    TIDY,
+    count_added_rows,
+    count_deleted_rows,
+    tally_rows_up_to_seq,
+)
 from vecall.store.names import HIDDEN_APP, hidden_user, require_absent, require_hidden
 from vecall.store.rows import Added, names_checksum
 from vecall.store.values import NO_VALUE
@@ -178,6 +182,7 @@ def _leave_sqlite_partition(
     live: int,  # noqa: ARG001
     nbytes: int,  # noqa: ARG001
     added: Added | None,
+    gone: Added | None = None,
 ) -> int:
     head = secrets.randbits(63) | 1
     # Caches have states between transactions, so the changes before need none.
@@ -191,9 +196,11 @@ def _leave_sqlite_partition(
     else:
         log = "UPDATE chg SET head = ? WHERE part = ? AND seq = ?"
         connection.execute(log, (head, part, seq))
+    if gone is not None:
+        count_deleted_rows(connection, part, gone)
     added = added or tally_rows_up_to_seq(connection, part, seq)
     count_added_rows(connection, part, seq, head, added)
-    if "d" in map(itemgetter(3), changes):
+    if gone is not None:
         connection.execute(TIDY, (part,))
     return head
 

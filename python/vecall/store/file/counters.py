@@ -47,7 +47,7 @@ def _session_has_rows(row: str, count: int) -> str:
     return f"coalesce((SELECT fig.n={count} FROM fig WHERE {_session_of_row(row)}),0)"
 
 
-_END_SESSION = f"DELETE FROM fig WHERE {_session_of_row('old')} AND n=0;"
+_END_OLD_SESSION = f"DELETE FROM fig WHERE {_session_of_row('old')} AND n=0;"
 
 
 def _count_of_app(row: str, sign: str) -> str:
@@ -82,28 +82,18 @@ def _counted_row(row: str, names: tuple[str, ...]) -> str:
     return f"({','.join(f'{row}.{name}' for name in names)})"
 
 
-# Rows that a transaction adds have numbers above `part.seq` until `leave` counts them.
+# Rows that a transaction adds have numbers above `part.seq` until `leave` counts them,
+# and those that it deletes.
 _WAS_COUNTED = "(old.rid&4294967295)<=(SELECT seq FROM part WHERE id=old.part)"
 _LABELS = ("state", "text", "ts", "created_at", "updated_at")
 _TRIGGERS = {
-    f"mem_out AFTER DELETE ON main.mem WHEN {_WAS_COUNTED}": f"""
-{_OUT_OF_SESSION}
-UPDATE part SET n=n-1,live=live-(old.state='live'),bytes=bytes-{_OLD_SIZE},
-aged=aged-(old.state='archived'),
-held=held-(old.state='quarantined'),bare=bare-(old.vec ISNULL),
-ses=ses-{_session_has_rows("old", 0)},
-lo=CASE n WHEN 1 THEN 9e99 ELSE lo END,hi=CASE n WHEN 1 THEN -9e99 ELSE hi END,
-lo_x=CASE n WHEN 1 THEN 9e99 ELSE min(lo_x,old.created_at)END,
-hi_x=CASE n WHEN 1 THEN -9e99 ELSE max(hi_x,old.updated_at)END WHERE id=old.part;
-{_END_SESSION}
-""",
     "mem_of AFTER UPDATE OF session ON main.mem "
     f"WHEN old.session IS NOT new.session AND {_WAS_COUNTED}": f"""
 {_OUT_OF_SESSION}
 {_INTO_SESSION}
 UPDATE part SET ses=ses+{_session_has_rows("new", 1)}-{_session_has_rows("old", 0)}
 WHERE id=new.part;
-{_END_SESSION}
+{_END_OLD_SESSION}
 """,
     "mem_as AFTER UPDATE OF state,text,ts,created_at,updated_at,vec ON main.mem "
     f"WHEN({_counted_row('old', _LABELS)} IS NOT {_counted_row('new', _LABELS)} "
@@ -139,7 +129,10 @@ UPDATE part SET gone=gone+1 WHERE id=new.part;
 UPDATE part SET gone=gone-1 WHERE id=old.part;
 """,
     "part_in AFTER INSERT ON main.part": _INTO_APP,
-    "part_out AFTER DELETE ON main.part": _OUT_OF_APP,
+    "part_out AFTER DELETE ON main.part": f"""
+{_OUT_OF_APP}
+DELETE FROM fig WHERE part=old.id;
+""",
     "part_of AFTER UPDATE OF app ON main.part WHEN old.app<>new.app": (
         _OUT_OF_APP + _INTO_APP
     ),
@@ -164,6 +157,18 @@ WHERE part=? AND name=?
 _NEW_SESSION = """
 INSERT INTO fig(n,live,bytes,lo,hi,part,name,lo_x,hi_x)VALUES(?,?,?,?,?,?,?,9e99,-9e99)
 """
+_SHRUNK = """
+UPDATE fig SET n=n-?,live=live-?,bytes=bytes-?,lo_x=min(lo_x,?),hi_x=max(hi_x,?)
+WHERE part=? AND name=?
+"""
+_END_SESSION = "DELETE FROM fig WHERE part=? AND name=? AND n=0"
+_LESS = """
+UPDATE part SET n=n-?1,live=live-?2,bytes=bytes-?3,aged=aged-?4,held=held-?5,
+bare=bare-?6,ses=ses-?9,
+lo=CASE n WHEN ?1 THEN 9e99 ELSE lo END,hi=CASE n WHEN ?1 THEN -9e99 ELSE hi END,
+lo_x=CASE n WHEN ?1 THEN 9e99 ELSE min(lo_x,?7)END,
+hi_x=CASE n WHEN ?1 THEN -9e99 ELSE max(hi_x,?8)END WHERE id=?10
+"""
 _TIDIED = 512  # memories of a user whose times are read again after a deletion
 _OWN = "FROM mem WHERE rid BETWEEN part.id<<32 AND(part.id<<32)|4294967295"
 TIDY = f"""
@@ -187,6 +192,15 @@ def count_added_rows(
     n, live, nbytes, aged, held, bare, lo, hi = added.counts
     values = (seq, head, n, live, nbytes, aged, held, bare, sessions, lo, hi, part)
     connection.execute(_LEAVE, values)
+
+
+def count_deleted_rows(connection: sqlite3.Connection, part: int, gone: Added) -> None:
+    """Subtract rows of a user that were deleted."""
+    ended = 0
+    for name, counts in gone.sessions.items():
+        connection.execute(_SHRUNK, (*counts, part, name))
+        ended += connection.execute(_END_SESSION, (part, name)).rowcount
+    connection.execute(_LESS, (*gone.counts, ended, part))
 
 
 def tally_rows_up_to_seq(connection: sqlite3.Connection, part: int, seq: int) -> Added:

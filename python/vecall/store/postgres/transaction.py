@@ -502,6 +502,7 @@ def _leave_postgres_partition(
     live: int,
     nbytes: int,
     added: Added | None,  # noqa: ARG001
+    gone: Added | None = None,  # noqa: ARG001
 ) -> int:
     insert_many(transaction, "chg (part, seq, rid, op)", changes)
     transaction.execute(

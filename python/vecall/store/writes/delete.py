@@ -15,7 +15,13 @@ from vecall.store import transaction as sql
 from vecall.store.names import HIDDEN_APP
 from vecall.store.queries.listing import has_counters
 from vecall.store.queries.partition_reads import TESTED, passing_metadata, sql_of_filter
-from vecall.store.rows import Change, digest_of_revision, hash_of_text, names_checksum
+from vecall.store.rows import (
+    Added,
+    Change,
+    digest_of_revision,
+    hash_of_text,
+    names_checksum,
+)
 from vecall.store.transaction import Transaction
 from vecall.store.writes import partition_writer
 from vecall.store.writes.items import delete_expired_items, delete_items
@@ -79,12 +85,20 @@ class RowToDelete(NamedTuple):
 
     rid: int
     id: str
-    size: int
+    session: str | None
     state: str
+    size: int
+    is_bare: bool
+    created_at: float
+    updated_at: float
+    ts: float | None
 
 
 _WAITING = "SELECT id, length(CAST(event AS BLOB)) FROM told"
-TO_DELETE = "rid, id, length(CAST(text AS BLOB)), state"
+TO_DELETE = (
+    "rid, id, session, state, length(CAST(text AS BLOB)), vec IS NULL, created_at, "
+    "updated_at, ts"
+)
 """The columns of a `RowToDelete`."""
 
 
@@ -198,9 +212,9 @@ class DeleteMemories(partition_writer.UserJob):
             found = partition.select_memories(columns, passed, condition, *values)
             rows = [row for row in found if row[-2] != passed[row[1]]]
             same = [row for row in found if row[-2] == passed[row[1]]]
-            yield from (RowToDelete(*row[:4]) for row in same)
+            yield from (RowToDelete(*row[:9]) for row in same)
         for row in rows if wanted is None else passing_metadata(rows, wanted):
-            yield RowToDelete(*row[:4])
+            yield RowToDelete(*row[:9])
 
 
 def _named_ids(rows: Iterable[RowToDelete], rights: Rights) -> list[str]:
@@ -266,6 +280,11 @@ def delete_rows(
     for row in found:
         live = 1 if row.state == "live" else 0
         partition.change(row.rid, "d", live=-live, size=-row.size * live)
+        if (
+            row.rid & partition_writer.MAX_SEQ <= partition.seq_before
+        ):  # else it was not counted
+            partition.gone = partition.gone or Added()
+            partition.gone.add_memory(*row[2:])
     connection, rids = partition.connection, [row.rid for row in found]
     sql.execute_among(connection, "DELETE FROM mem WHERE rid IN", [], rids)
     for table in ("hist", "replaced") if found else ():
@@ -332,23 +351,25 @@ class ForgetUser(partition_writer.UserJob):
         part = partition.id
         if not part:
             return partition.changed()
-        query = f"SELECT {TO_DELETE} FROM mem WHERE part = ?"
-        found = [RowToDelete(*row) for row in partition.execute(query, (part,))]
+        query = "SELECT rid, id, state FROM mem WHERE part = ?"
+        found = partition.execute(query, (part,)).fetchall()
         delete_partition(partition.connection, part)
-        named = _named_ids(found, self.rights)
-        change = partition.changed(removed=[row.rid for row in found], ids=named)
+        seen = self.rights.review
+        named = [id_ for _, id_, state in found if seen or state != QUARANTINED]
+        change = partition.changed(removed=[rid for rid, *_ in found], ids=named)
         change.forgotten = True
         return change
 
 
 def delete_partition(connection: Transaction, part: int) -> None:
     """Delete all rows of a partition; its number is never used again."""
+    # The row of the user is first, so that the others are not counted one by one.
+    connection.execute("DELETE FROM part WHERE id = ?", (part,))
     rows = (part << 32, (part << 32) | 0xFFFFFFFF)
     for table in ("mem", "vec_next", "item"):
         connection.execute(f"DELETE FROM {table} WHERE rid BETWEEN ? AND ?", rows)
     for table in ("chg", "tomb", "hist", "idem", "trig", "replaced", "told"):
         connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
-    connection.execute("DELETE FROM part WHERE id = ?", (part,))
     sql.retire_partition(connection, part)
 
 
