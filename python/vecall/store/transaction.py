@@ -145,12 +145,8 @@ def retire_partition(transaction: Any, part: int) -> None:
 
 
 @singledispatch
-def count_new_items(
-    transaction: Any,
-    part: int,
-    count: int,
-) -> None:
-    """Count items that were inserted; a database does it by itself."""
+def count_inserted(transaction: Any, part: int, name: str, count: int) -> None:
+    """Add to the counter of a user's items or tombstones; a database counts itself."""
 
 
 @singledispatch
@@ -216,23 +212,25 @@ _VARIABLES = 900  # per statement; every SQLite allows 999
 @singledispatch
 def insert_many(
     connection: Any, into: str, rows: Sequence[tuple[Any, ...]], conflict: str = ""
-) -> None:
-    """Insert rows in order, into a table and columns as "chg (part, seq)"."""
+) -> int:
+    """Insert rows in order, into a table and columns as "chg (part, seq)"; how many."""
     # A kind of transaction may register its own. FAIL: the job ends, no page is copied.
     if not rows:
-        return
+        return 0
+    count = 0
     width = len(rows[0])
     placeholders = f"({', '.join('?' * width)})"
     limit = max(1, _VARIABLES // width)
     for start in range(0, len(rows), limit):
         batch = rows[start : start + limit]
         values = list(chain.from_iterable(batch))
-        connection.execute(
+        count += connection.execute(
             f"INSERT OR FAIL INTO {into} "
             f"VALUES {', '.join([placeholders] * len(batch))} "
             f"{conflict}",
             values,
-        )
+        ).rowcount
+    return count
 
 
 def statement_with_marks(

@@ -205,9 +205,11 @@ def _leave_sqlite_partition(
     return head
 
 
-@transaction.count_new_items.register
-def _count_new_items(connection: sqlite3.Connection, part: int, count: int) -> None:
-    connection.execute("UPDATE part SET docs=docs+? WHERE id=?", (count, part))
+@transaction.count_inserted.register
+def _count_inserted_rows(
+    connection: sqlite3.Connection, part: int, name: str, count: int
+) -> None:
+    connection.execute(f"UPDATE part SET {name}={name}+? WHERE id=?", (count, part))
 
 
 _STEPS_WATCHED = 200_000  # of SQLite's machine: some milliseconds

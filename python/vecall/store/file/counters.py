@@ -122,9 +122,6 @@ UPDATE part SET docs=docs-1 WHERE id=old.part;
     "WHEN (old.part>0)<>(new.part>0) AND new.ns<>char(31)": """
 UPDATE part SET docs=docs+(new.part>0)-(old.part>0) WHERE id=abs(new.part);
 """,
-    f"tomb_in AFTER INSERT ON main.tomb WHEN NOT {_is_counter_key('new')}": """
-UPDATE part SET gone=gone+1 WHERE id=new.part;
-""",
     f"tomb_out AFTER DELETE ON main.tomb WHEN NOT {_is_counter_key('old')}": """
 UPDATE part SET gone=gone-1 WHERE id=old.part;
 """,

@@ -477,12 +477,16 @@ def _insert_many_as_arrays(
     into: str,
     rows: Sequence[tuple[Any, ...]],
     conflict: str = "",
-) -> None:
+) -> int:
     transaction.forget_ahead(into.split(maxsplit=1)[0])
+    count = 0
     for start in range(0, len(rows), MAX_ROWS):
         query: Any
         query, values = bulk_insert(into, rows[start : start + MAX_ROWS], conflict)
-        transaction.connection.cursor(binary=True).execute(query, values)
+        count += (
+            transaction.connection.cursor(binary=True).execute(query, values).rowcount
+        )
+    return count
 
 
 @announce_reads.register

@@ -303,12 +303,21 @@ def write_tombstones(
     why: stored_names.Why | None = None,
 ) -> None:
     """Record deletions, so that a later ingest does not store the memories again."""
-    sql.insert_many(
-        partition.connection,
-        "tomb (part, id, at, why)",
-        [(partition.id, id_, partition.now, why) for id_ in ids],
-        "ON CONFLICT (part, id) DO UPDATE SET at = excluded.at, why = excluded.why",
+    _put_tombstones(partition.connection, partition.id, ids, partition.now, why)
+
+
+def _put_tombstones(
+    connection: Transaction, part: int, ids: Sequence[str], at: float, why: str | None
+) -> None:
+    """Write the tombstones of some ids, whether they have one or not."""
+    rows = [(part, id_, at, why) for id_ in ids]
+    new = sql.insert_many(
+        connection, "tomb (part, id, at, why)", rows, "ON CONFLICT DO NOTHING"
     )
+    sql.count_inserted(connection, part, "gone", new)
+    if new < len(rows):
+        again = "UPDATE tomb SET at = ?, why = ? WHERE part = ? AND id IN"
+        sql.execute_among(connection, again, [at, why, part], ids)
 
 
 def forget_buffered_turns(
@@ -520,12 +529,7 @@ def _hide_deleted_ids(connection: Transaction, hidden: _Hide) -> None:
     while found := execute(tombstones).fetchall():
         for part, id_, *rest in found:
             execute("DELETE FROM tomb WHERE part = ? AND id = ?", (part, id_))
-            execute(
-                "INSERT INTO tomb (part, id, at, why) VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (part, id) DO UPDATE SET at = excluded.at, "
-                "why = excluded.why",
-                (part, hidden(part, id_), *rest),
-            )
+            _put_tombstones(connection, part, [hidden(part, id_)], *rest)
     turns = (
         "SELECT part, session, id, at, pos FROM told WHERE event IS NULL AND "
         f"{_PLAIN} AND {_GONE.format('told', 'id')} LIMIT {_AT_ONCE}"

@@ -13,7 +13,7 @@ from vecall import errors
 from vecall.store import values as stored_values
 from vecall.store.queries.item_reads import SELECT_ITEM, item_state_of, read_items_at
 from vecall.store.rows import Change
-from vecall.store.transaction import Transaction, count_new_items, insert_many
+from vecall.store.transaction import Transaction, count_inserted, insert_many
 from vecall.store.values import PIECES, ItemDrop, ItemPut, ItemRow, ItemState
 from vecall.store.writes.partition_writer import PartitionWriter, UserJob
 
@@ -200,7 +200,7 @@ def _insert_items(partition: PartitionWriter, new: NewItems) -> None:
     else:
         (row,) = new.values()
         partition.execute(f"INSERT INTO {into} VALUES ({_MARKS})", row)
-    count_new_items(partition.connection, partition.id, len(new) - pieces)
+    count_inserted(partition.connection, partition.id, "docs", len(new) - pieces)
     new.clear()
 
 
@@ -287,7 +287,8 @@ def import_items(partition: PartitionWriter, lines: Sequence[Mapping[str, Any]])
     if not lines:
         return 0
     connection, count = partition.connection, 0
-    state, new = item_state_of(connection, partition.id), NewItems()
+    state = item_state_of(connection, partition.id)
+    new: NewItems = {}
     for values in lines:
         expires_at = values.get("expires_at")
         place = (values["ns"], values["key"])
