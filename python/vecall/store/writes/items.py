@@ -36,16 +36,11 @@ def save_item_state(connection: Transaction, state: ItemState) -> None:
     connection.execute(query, (json.dumps(values), state.part))
 
 
-def _delete_item(
-    connection: Transaction, state: ItemState, row: ItemRow | None
-) -> ItemState:
-    """Delete a row, if there is one, and its pieces; return the state after it."""
-    if row is None:
-        return state
+def _delete_item(connection: Transaction, row: ItemRow) -> None:
+    """Delete a row and its pieces."""
     connection.execute("DELETE FROM item WHERE rid = ?", (row.rid,))
     if count := stored_values.count_value_pieces(row.value):
         _delete_item_pieces(connection, row.rid, count)
-    return state._replace(gone=state.gone + 1)
 
 
 def _delete_item_pieces(connection: Transaction, rid: int, count: int) -> None:
@@ -122,6 +117,7 @@ class WriteItems(UserJob):
         if self.dim:  # items without vectors go with any others
             state = self._adopt_vectors(connection, state)
         new: NewItems = {}
+        seq, gone = state.seq, state.gone
         for at, each in enumerate(self.operations):
             place = (each.namespace, each.key)
             if place in new:
@@ -140,15 +136,17 @@ class WriteItems(UserJob):
                 continue
             if isinstance(each, ItemDrop):
                 self.versions.append(version)
-            state = _delete_item(connection, state, found)
+            if found is not None:
+                _delete_item(connection, found)
+                gone += 1
             if isinstance(each, ItemPut):
                 created_at = found.created_at if found and version else partition.now
                 ends_at = None if each.ttl is None else partition.expiry_now + each.ttl
                 own = (*place, each.value, created_at, partition.now, each.ttl, ends_at)
-                row = ItemRow(0, *own, pieces=each.pieces)
-                state = _add_item(partition, state, new, row, each.vectors)
-                self.versions.append(state.seq)
+                seq = _add_item(partition, seq, new, own, each.pieces, each.vectors)
+                self.versions.append(seq)
         _insert_items(partition, new)
+        state = state._replace(seq=seq, gone=gone)
         if state != before or self.dim:
             save_item_state(connection, state)
         return partition.changed()
@@ -167,26 +165,27 @@ class WriteItems(UserJob):
 
 def _add_item(
     partition: PartitionWriter,
-    state: ItemState,
+    seq: int,
     new: NewItems,
-    row: ItemRow,
+    own: tuple[Any, ...],
+    pieces: Sequence[str],
     vectors: bytes,
-) -> ItemState:
-    """Add a row and its pieces to those to insert; return the state after it."""
+) -> int:
+    """Add a row and its pieces to those to insert; return the newest version."""
     # Each has a version of its own. The pieces have those before that of the row.
-    state = state._replace(seq=state.seq + len(row.pieces) + 1)
-    if state.seq > _MAX_SEQ:
+    first = (partition.id << 32) + seq + 1
+    seq, rid = seq + len(pieces) + 1, first + len(pieces)
+    if seq > _MAX_SEQ:
         raise errors.LimitExceededError("one user's items: at most 2^32 - 1 writes")
-    rid = (partition.id << 32) | state.seq
     vecs = stored_values.vectors_with_checksum(rid, vectors) if vectors else None
-    rows = [row._replace(rid=rid, vecs=vecs)]
-    for first, piece in enumerate(row.pieces, rid - len(row.pieces)):
-        key = f"{first & _MAX_SEQ:08x}"
-        rows.append(ItemRow(first, PIECES, key, piece, 0.0, 0.0, None, None))
+    rows = [ItemRow._make((rid, *own, vecs, ()))]
+    for at, piece in enumerate(pieces, first):
+        key = f"{at & _MAX_SEQ:08x}"
+        rows.append(ItemRow(at, PIECES, key, piece, 0.0, 0.0, None, None))
     for each in rows:
         crc = stored_values.item_checksum(each)
         new[each.ns, each.key] = (*each[:9], partition.id, crc)
-    return state
+    return seq
 
 
 def _insert_items(partition: PartitionWriter, new: NewItems) -> None:
@@ -289,6 +288,7 @@ def import_items(partition: PartitionWriter, lines: Sequence[Mapping[str, Any]])
     connection, count = partition.connection, 0
     state = item_state_of(connection, partition.id)
     new: NewItems = {}
+    seq, gone = state.seq, state.gone
     for values in lines:
         expires_at = values.get("expires_at")
         place = (values["ns"], values["key"])
@@ -302,11 +302,13 @@ def import_items(partition: PartitionWriter, lines: Sequence[Mapping[str, Any]])
         vectors = values.get("vecs", b"")
         dim = values.get("dim", 0) if vectors else 0
         state = require_same_vectors(state, dim, values.get("embedder"))
-        state = _delete_item(connection, state, found)
-        fields = {name: values[name] for name in ItemRow._fields if name in values}
-        row = ItemRow(**{"rid": 0, "ttl": None, "expires_at": None, **fields})
-        state = _add_item(partition, state, new, row, vectors)
+        if found is not None:
+            _delete_item(connection, found)
+            gone += 1
+        own = tuple(map(values.get, ItemRow._fields[1:8]))
+        pieces = values.get("pieces", ())
+        seq = _add_item(partition, seq, new, own, pieces, vectors)
         count += 1
     _insert_items(partition, new)
-    save_item_state(connection, state)
+    save_item_state(connection, state._replace(seq=seq, gone=gone))
     return count
