@@ -17,12 +17,7 @@ from vecall import errors
 from vecall.clock import ExpiryClock
 from vecall.concurrency.time_slices import watched_work
 from vecall.store import transaction
-from vecall.store.file.counters import (
-    TIDY,
-    count_added_rows,
-    count_deleted_rows,
-    tally_rows_up_to_seq,
-)
+from vecall.store.file.counters import TIDY, count_changed_rows, tally_rows_up_to_seq
 from vecall.store.names import HIDDEN_APP, hidden_user, require_absent, require_hidden
 from vecall.store.rows import Added, names_checksum
 from vecall.store.values import NO_VALUE
@@ -196,10 +191,8 @@ def _leave_sqlite_partition(
     else:
         log = "UPDATE chg SET head = ? WHERE part = ? AND seq = ?"
         connection.execute(log, (head, part, seq))
-    if gone is not None:
-        count_deleted_rows(connection, part, gone)
     added = added or tally_rows_up_to_seq(connection, part, seq)
-    count_added_rows(connection, part, seq, head, added)
+    count_changed_rows(connection, part, seq, head, added, gone or Added())
     if gone is not None:
         connection.execute(TIDY, (part,))
     return head

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from operator import sub
 
 from vecall.store.names import IS_KEY
 from vecall.store.rows import Added
@@ -143,9 +144,13 @@ ELSE -9e99 END) WHERE part=0 AND name={_counted_app_name("new")};
 }
 
 
+# `n` is of the counted rows: if all of them are gone, so are their times.
 _LEAVE = """
-UPDATE part SET seq=?,head=?,n=n+?,live=live+?,bytes=bytes+?,aged=aged+?,held=held+?,
-bare=bare+?,ses=ses+?,lo=min(lo,?),hi=max(hi,?) WHERE id=?
+UPDATE part SET seq=?1,head=?2,n=n+?3,live=live+?4,bytes=bytes+?5,aged=aged+?6,
+held=held+?7,bare=bare+?8,ses=ses+?9,lo=min(CASE n WHEN ?10 THEN 9e99 ELSE lo END,?11),
+hi=max(CASE n WHEN ?10 THEN -9e99 ELSE hi END,?12),
+lo_x=CASE n WHEN ?10 THEN 9e99 ELSE min(lo_x,?13)END,
+hi_x=CASE n WHEN ?10 THEN -9e99 ELSE max(hi_x,?14)END WHERE id=?15
 """
 _GROWN = """
 UPDATE fig SET n=n+?,live=live+?,bytes=bytes+?,lo=min(lo,?),hi=max(hi,?)
@@ -159,13 +164,6 @@ UPDATE fig SET n=n-?,live=live-?,bytes=bytes-?,lo_x=min(lo_x,?),hi_x=max(hi_x,?)
 WHERE part=? AND name=?
 """
 _END_SESSION = "DELETE FROM fig WHERE part=? AND name=? AND n=0"
-_LESS = """
-UPDATE part SET n=n-?1,live=live-?2,bytes=bytes-?3,aged=aged-?4,held=held-?5,
-bare=bare-?6,ses=ses-?9,
-lo=CASE n WHEN ?1 THEN 9e99 ELSE lo END,hi=CASE n WHEN ?1 THEN -9e99 ELSE hi END,
-lo_x=CASE n WHEN ?1 THEN 9e99 ELSE min(lo_x,?7)END,
-hi_x=CASE n WHEN ?1 THEN -9e99 ELSE max(hi_x,?8)END WHERE id=?10
-"""
 _TIDIED = 512  # memories of a user whose times are read again after a deletion
 _OWN = "FROM mem WHERE rid BETWEEN part.id<<32 AND(part.id<<32)|4294967295"
 TIDY = f"""
@@ -176,28 +174,27 @@ WHERE id=? AND n BETWEEN 1 AND {_TIDIED} AND(lo>=lo_x OR hi<=hi_x)
 """Reads the times of a small user again, if one of them was of a deleted memory."""
 
 
-def count_added_rows(
-    connection: sqlite3.Connection, part: int, seq: int, head: int, added: Added
+def count_changed_rows(
+    connection: sqlite3.Connection,
+    part: int,
+    seq: int,
+    head: int,
+    added: Added,
+    gone: Added,
 ) -> None:
-    """Write the newest change of a user, and count the rows that were added."""
+    """Write the newest change of a user, and count rows that were added or deleted."""
     sessions = 0
+    for name, counts in gone.sessions.items():
+        connection.execute(_SHRUNK, (*counts, part, name))
+        sessions -= connection.execute(_END_SESSION, (part, name)).rowcount
     for name, counts in added.sessions.items():
         values = (*counts, part, name)
         if not connection.execute(_GROWN, values).rowcount:
             connection.execute(_NEW_SESSION, values)
             sessions += 1
-    n, live, nbytes, aged, held, bare, lo, hi = added.counts
-    values = (seq, head, n, live, nbytes, aged, held, bare, sessions, lo, hi, part)
-    connection.execute(_LEAVE, values)
-
-
-def count_deleted_rows(connection: sqlite3.Connection, part: int, gone: Added) -> None:
-    """Subtract rows of a user that were deleted."""
-    ended = 0
-    for name, counts in gone.sessions.items():
-        connection.execute(_SHRUNK, (*counts, part, name))
-        ended += connection.execute(_END_SESSION, (part, name)).rowcount
-    connection.execute(_LESS, (*gone.counts, ended, part))
+    more = map(sub, added.counts[:6], gone.counts)
+    times = (gone.counts[0], *added.counts[6:], *gone.counts[6:])
+    connection.execute(_LEAVE, (seq, head, *more, sessions, *times, part))
 
 
 def tally_rows_up_to_seq(connection: sqlite3.Connection, part: int, seq: int) -> Added:
