@@ -119,15 +119,14 @@ def leave_partition(
     live: int,  # noqa: ARG001
     nbytes: int,  # noqa: ARG001
     added: Added | None,  # noqa: ARG001
-    gone: Added | None = None,  # noqa: ARG001
+    gone: Added | None,  # noqa: ARG001
 ) -> int:
     """Write the newest change of a partition, and add to its counts.
 
     Each kind of transaction registers its own implementation. `changes` are those for
     the log; none if the log has them. `live` and `nbytes` are changes of counts, which
     a file counts itself. `added` are rows that were added: None, and a file reads them.
-    `gone` are deleted rows that were there before. Returned are the random bits that
-    identify the change.
+    `gone` are counted rows that were deleted. Returned are random bits of the change.
     """
     raise TypeError(f"no implementation for {type(transaction).__name__}")
 

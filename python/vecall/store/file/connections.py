@@ -177,7 +177,7 @@ def _leave_sqlite_partition(
     live: int,  # noqa: ARG001
     nbytes: int,  # noqa: ARG001
     added: Added | None,
-    gone: Added | None = None,
+    gone: Added | None,
 ) -> int:
     head = secrets.randbits(63) | 1
     # Caches have states between transactions, so the changes before need none.
@@ -193,7 +193,7 @@ def _leave_sqlite_partition(
         connection.execute(log, (head, part, seq))
     added = added or tally_rows_up_to_seq(connection, part, seq)
     count_changed_rows(connection, part, seq, head, added, gone or Added())
-    if gone is not None:
+    if gone:
         connection.execute(TIDY, (part,))
     return head
 

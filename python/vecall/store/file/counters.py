@@ -83,8 +83,8 @@ def _counted_row(row: str, names: tuple[str, ...]) -> str:
     return f"({','.join(f'{row}.{name}' for name in names)})"
 
 
-# Rows that a transaction adds have numbers above `part.seq` until `leave` counts them,
-# and those that it deletes.
+# `leave` counts the rows that a transaction adds, which have numbers above `part.seq`
+# until then, and the counted rows that it deletes.
 _WAS_COUNTED = "(old.rid&4294967295)<=(SELECT seq FROM part WHERE id=old.part)"
 _LABELS = ("state", "text", "ts", "created_at", "updated_at")
 _TRIGGERS = {
@@ -201,7 +201,7 @@ def tally_rows_up_to_seq(connection: sqlite3.Connection, part: int, seq: int) ->
     """Return the rows of a user that were added up to a change."""
     added = Added()
     for row in connection.execute(
-        "SELECT session, state, length(CAST(text AS BLOB)), vec ISNULL, created_at, "
+        "SELECT state, session, length(CAST(text AS BLOB)), vec ISNULL, created_at, "
         "updated_at, ts FROM mem WHERE rid BETWEEN (?1 << 32) + 1 + "
         "(SELECT seq FROM part WHERE id = ?1) AND (?1 << 32) + ?2",
         (part, seq),

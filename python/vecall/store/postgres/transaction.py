@@ -483,9 +483,8 @@ def _insert_many_as_arrays(
     for start in range(0, len(rows), MAX_ROWS):
         query: Any
         query, values = bulk_insert(into, rows[start : start + MAX_ROWS], conflict)
-        count += (
-            transaction.connection.cursor(binary=True).execute(query, values).rowcount
-        )
+        cursor = transaction.connection.cursor(binary=True)
+        count += cursor.execute(query, values).rowcount
     return count
 
 
@@ -506,7 +505,7 @@ def _leave_postgres_partition(
     live: int,
     nbytes: int,
     added: Added | None,  # noqa: ARG001
-    gone: Added | None = None,  # noqa: ARG001
+    gone: Added | None,  # noqa: ARG001
 ) -> int:
     insert_many(transaction, "chg (part, seq, rid, op)", changes)
     transaction.execute(

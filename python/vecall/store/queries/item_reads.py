@@ -22,14 +22,7 @@ from vecall.store import values as stored_values
 from vecall.store.names import WRONG_USER
 from vecall.store.queries.partition_reads import CheckedRows
 from vecall.store.transaction import Transaction, select_in
-from vecall.store.values import (
-    DAMAGED_ITEM,
-    ITEM_COLUMNS,
-    MARK,
-    PIECES,
-    ItemRow,
-    ItemState,
-)
+from vecall.store.values import DAMAGED_ITEM, ITEM_COLUMNS, PIECES, ItemRow, ItemState
 
 _AT_ONCE = 200
 SELECT_ITEM = f"SELECT {ITEM_COLUMNS}, crc FROM item"
@@ -182,7 +175,7 @@ def read_newest_items(
         item = _item_of_part(part, row)
         if item.ns < low or (high is not None and item.ns >= high):
             raise CorruptFileError(DAMAGED_ITEM)  # an index led to another range
-        is_large = item.value.startswith(MARK)
+        is_large = item.value.startswith(stored_values.MARK)
         return _item_with_pieces(connection, item) if is_large else item
 
     yield from map(checked, newest)

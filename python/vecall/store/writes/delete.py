@@ -11,17 +11,12 @@ from typing import Any, NamedTuple
 from vecall.errors import ConflictError, InvalidArgumentError, NotFoundError
 from vecall.filters.rights import FULL, QUARANTINED, Rights
 from vecall.store import names as stored_names
+from vecall.store import rows as records
 from vecall.store import transaction as sql
 from vecall.store.names import HIDDEN_APP
 from vecall.store.queries.listing import has_counters
 from vecall.store.queries.partition_reads import TESTED, passing_metadata, sql_of_filter
-from vecall.store.rows import (
-    Added,
-    Change,
-    digest_of_revision,
-    hash_of_text,
-    names_checksum,
-)
+from vecall.store.rows import Change
 from vecall.store.transaction import Transaction
 from vecall.store.writes import partition_writer
 from vecall.store.writes.items import delete_expired_items, delete_items
@@ -45,7 +40,9 @@ class ProposeForget(partition_writer.UserJob):
 
     def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         part, now = partition.id, partition.expiry_now
-        seen = {id_: hash_of_text(text).hex() for id_, text in self.shown.items()}
+        seen = {
+            id_: records.hash_of_text(text).hex() for id_, text in self.shown.items()
+        }
         query = "DELETE FROM idem WHERE part = ? AND hash IS NULL AND at < ?"
         partition.execute(query, (part, now - LASTS_S))
         partition.execute(
@@ -85,8 +82,8 @@ class RowToDelete(NamedTuple):
 
     rid: int
     id: str
-    session: str | None
     state: str
+    session: str | None
     size: int
     is_bare: bool
     created_at: float
@@ -96,7 +93,7 @@ class RowToDelete(NamedTuple):
 
 _WAITING = "SELECT id, length(CAST(event AS BLOB)) FROM told"
 TO_DELETE = (
-    "rid, id, session, state, length(CAST(text AS BLOB)), vec IS NULL, created_at, "
+    "rid, id, state, session, length(CAST(text AS BLOB)), vec IS NULL, created_at, "
     "updated_at, ts"
 )
 """The columns of a `RowToDelete`."""
@@ -217,9 +214,9 @@ class DeleteMemories(partition_writer.UserJob):
             yield RowToDelete(*row[:9])
 
 
-def _named_ids(rows: Iterable[RowToDelete], rights: Rights) -> list[str]:
+def _named_ids(rows: Iterable[Sequence[Any]], rights: Rights) -> list[str]:
     """Return the ids of rows, but of quarantined ones only to a reviewer."""
-    return [row.id for row in rows if rights.review or row.state != QUARANTINED]
+    return [row[1] for row in rows if rights.review or row[2] != QUARANTINED]
 
 
 def rows_to_delete(
@@ -277,17 +274,17 @@ def delete_rows(
     partition: partition_writer.PartitionWriter, found: Sequence[RowToDelete]
 ) -> list[int]:
     """Delete memories and their history; return their rows."""
+    if not found:
+        return []
+    partition.gone = gone = partition.gone or records.Added()
     for row in found:
         live = 1 if row.state == "live" else 0
         partition.change(row.rid, "d", live=-live, size=-row.size * live)
-        if (
-            row.rid & partition_writer.MAX_SEQ <= partition.seq_before
-        ):  # else it was not counted
-            partition.gone = partition.gone or Added()
-            partition.gone.add_memory(*row[2:])
+        if row.rid & partition_writer.MAX_SEQ <= partition.seq_before:  # it is counted
+            gone.add_memory(*row[2:])
     connection, rids = partition.connection, [row.rid for row in found]
     sql.execute_among(connection, "DELETE FROM mem WHERE rid IN", [], rids)
-    for table in ("hist", "replaced") if found else ():
+    for table in ("hist", "replaced"):
         remaining = f"SELECT 1 FROM {table} WHERE part = ? LIMIT 1"
         if partition.execute(remaining, (partition.id,)).fetchone():
             past = f"DELETE FROM {table} WHERE part = ? AND id IN"
@@ -363,8 +360,7 @@ class ForgetUser(partition_writer.UserJob):
         query = "SELECT rid, id, state FROM mem WHERE part = ?"
         found = partition.execute(query, (part,)).fetchall()
         delete_partition(partition.connection, part)
-        seen = self.rights.review
-        named = [id_ for _, id_, state in found if seen or state != QUARANTINED]
+        named = _named_ids(found, self.rights)
         change = partition.changed(removed=[rid for rid, *_ in found], ids=named)
         change.forgotten = True
         return change
@@ -453,7 +449,12 @@ def _delete_expired_revisions(partition: partition_writer.PartitionWriter) -> No
         execute(
             "UPDATE hist SET old = ?, expires_at = NULL "
             "WHERE part = ? AND id = ? AND seq = ?",
-            (json.dumps({"digest": digest_of_revision(old)}), partition.id, id_, seq),
+            (
+                json.dumps({"digest": records.digest_of_revision(old)}),
+                partition.id,
+                id_,
+                seq,
+            ),
         )
     execute(f"DELETE FROM hist WHERE {over}", own)
 
@@ -586,4 +587,6 @@ def _hide_user_names(
     name = stored_names.hidden_user(connection, app, user)
     assert name is not None
     query = "UPDATE part SET app = ?, user = ?, crc = ?, snap = NULL WHERE id = ?"
-    execute(query, (HIDDEN_APP, name, names_checksum(part, HIDDEN_APP, name), part))
+    execute(
+        query, (HIDDEN_APP, name, records.names_checksum(part, HIDDEN_APP, name), part)
+    )

@@ -481,7 +481,7 @@ class CopyPartition(partition_writer.UserJob):
         transaction.count_inserted(connection, self.part, "gone", len(gone))
         query = "UPDATE part SET created_at = ?, item = ? WHERE id = ?"
         connection.execute(query, (names.created_at, names.item, self.part))
-        counts = (names.seq, (), names.live, names.nbytes, None)
+        counts = (names.seq, (), names.live, names.nbytes, None, None)
         head = transaction.leave_partition(connection, self.part, *counts)
         self.is_written = True
         return Change(self.app, self.user, self.part, 0, names.seq, head=head)
