@@ -1,7 +1,8 @@
 """Counts what a file holds, in the transaction that changes it.
 
-Temporary triggers of the writing connection do it, so no statement that writes can miss
-the counts. A file itself has no trigger: whoever opens it executes no code of it.
+`count_changed_rows` counts memories that are added or deleted, `count_inserted` items
+and tombstones that are inserted. Temporary triggers of the writing connection count
+the rest. A file itself has no trigger: whoever opens it executes no code of it.
 docs/reference/file-format.md says what `part` and `fig` count.
 """
 
