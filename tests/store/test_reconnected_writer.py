@@ -100,7 +100,7 @@ def triggers(database: Database) -> set[str]:
 def test_each_writing_connection_counts_what_it_writes(tmp_path, what):
     database = Database(tmp_path / "m.db", "process")
     before = triggers(database)
-    assert {"mem_out", "part_as", "item_in"} <= before
+    assert {"mem_as", "part_as", "item_out"} <= before
     what(database)
     assert triggers(database) == before
     database.close()

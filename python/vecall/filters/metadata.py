@@ -90,7 +90,10 @@ class Conditions(dict[str, Any]):
             test = parsed_filter(self, self.rules._replace(spend=spend)).test
 
         def within_budget(value: Any) -> bool:
-            spend(each)
+            nonlocal left
+            if left < each:
+                spend(each)
+            left -= each
             return test(value)
 
         return within_budget
@@ -251,7 +254,7 @@ def _field_value_test(field: str, test: Test) -> Test:
     path = field.split(".")
 
     def at(value: Any) -> bool:
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             return test(_MISSING)
         if field in value:
             return test(value[field])
@@ -285,7 +288,9 @@ def _is_equal_json(stored: Any, wanted: Any) -> bool:
 
 def _equals_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
     wanted = _checked_filter_operand(given, rules, depth)
-    return wanted, lambda stored: _is_equal_json(stored, wanted)
+    if isinstance(wanted, bool | list | dict):
+        return wanted, lambda stored: _is_equal_json(stored, wanted)
+    return wanted, lambda stored: type(stored) is not bool and stored == wanted
 
 
 def _negated_operator(made: Operator) -> Operator:

@@ -391,7 +391,10 @@ class ItemOperations(OperationGroup):
             now = self._expiry_now()
 
             def accepts(row: ItemRow) -> bool:
-                if self._current_item(key, row, now) is None:
+                if (
+                    row.expires_at is not None
+                    and self._current_item(key, row, now) is None
+                ):
                     return False
                 value = value_of_item_row(row)
                 if not test(value):

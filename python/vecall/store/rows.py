@@ -594,8 +594,8 @@ class Added:
 
     def add_memory(
         self,
-        session: str | None,
         state: str,
+        session: str | None,
         size: int,
         is_bare: bool,
         created_at: float,

@@ -119,13 +119,14 @@ def leave_partition(
     live: int,  # noqa: ARG001
     nbytes: int,  # noqa: ARG001
     added: Added | None,  # noqa: ARG001
+    gone: Added | None,  # noqa: ARG001
 ) -> int:
     """Write the newest change of a partition, and add to its counts.
 
     Each kind of transaction registers its own implementation. `changes` are those for
     the log; none if the log has them. `live` and `nbytes` are changes of counts, which
     a file counts itself. `added` are rows that were added: None, and a file reads them.
-    Returned are the random bits that identify the change.
+    `gone` are counted rows that were deleted. Returned are random bits of the change.
     """
     raise TypeError(f"no implementation for {type(transaction).__name__}")
 
@@ -140,6 +141,11 @@ def retire_partition(transaction: Any, part: int) -> None:
         "AS TEXT)",
         (str(part),),
     )
+
+
+@singledispatch
+def count_inserted(transaction: Any, part: int, name: str, count: int) -> None:
+    """Add to the counter of a user's items or tombstones; a database counts itself."""
 
 
 @singledispatch
@@ -205,23 +211,25 @@ _VARIABLES = 900  # per statement; every SQLite allows 999
 @singledispatch
 def insert_many(
     connection: Any, into: str, rows: Sequence[tuple[Any, ...]], conflict: str = ""
-) -> None:
-    """Insert rows in order, into a table and columns as "chg (part, seq)"."""
+) -> int:
+    """Insert rows in order, into a table and columns as "chg (part, seq)"; how many."""
     # A kind of transaction may register its own. FAIL: the job ends, no page is copied.
     if not rows:
-        return
+        return 0
+    count = 0
     width = len(rows[0])
     placeholders = f"({', '.join('?' * width)})"
     limit = max(1, _VARIABLES // width)
     for start in range(0, len(rows), limit):
         batch = rows[start : start + limit]
         values = list(chain.from_iterable(batch))
-        connection.execute(
+        count += connection.execute(
             f"INSERT OR FAIL INTO {into} "
             f"VALUES {', '.join([placeholders] * len(batch))} "
             f"{conflict}",
             values,
-        )
+        ).rowcount
+    return count
 
 
 def statement_with_marks(

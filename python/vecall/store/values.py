@@ -239,7 +239,7 @@ LARGE = 65_536  # characters up to which a value is one text, about
 
 _LONG = 16_384  # characters of a string from which on it has pieces of its own
 _PIECE = 262_144  # characters
-_MARK = "@"  # no JSON text begins with it
+MARK = "@"  # no JSON text begins with it
 _PARSE = json.JSONDecoder().raw_decode  # faster than json.loads
 _HEAD = 32  # characters in which the numbers of a large value are
 
@@ -294,7 +294,7 @@ def value_in_pieces(value: Any) -> StoredValue:
     pieces += last
     if not pieces:
         return StoredValue(encode_json_value(value))
-    head = f"{_MARK}{len(pieces)},{len(last)}:"
+    head = f"{MARK}{len(pieces)},{len(last)}:"
     return StoredValue(head if last else head + outline, tuple(pieces))
 
 
@@ -351,7 +351,7 @@ def _storable_pieces(parts: list[str]) -> tuple[list[str], bool]:
 
 def count_value_pieces(text: str) -> int:
     """Return how many pieces the value of a row has; 0 of a small one."""
-    return _piece_counts(text)[0] if text.startswith(_MARK) else 0
+    return _piece_counts(text)[0] if text.startswith(MARK) else 0
 
 
 def _piece_counts(text: str) -> tuple[int, int]:
@@ -367,7 +367,7 @@ def _piece_counts(text: str) -> tuple[int, int]:
 
 def parse_item_value(text: str, pieces: Sequence[str]) -> Any:
     """Return the value of a row and its pieces."""
-    if not text.startswith(_MARK):
+    if not text.startswith(MARK):
         return _PARSE(text)[0]
     count, last = _piece_counts(text)
     if count != len(pieces):
@@ -522,11 +522,12 @@ ITEM_COLUMNS = "rid, ns, key, value, created_at, updated_at, ttl, expires_at"
 _WAS_NUMPY = (2, 4, 5, 6, 7)  # the key and the times
 
 
-def item_checksum(row: ItemRow) -> int:
+def item_checksum(row: ItemRow, *, is_stored: bool = False) -> int:
     """Return the CRC-32 of an item without its vectors, or of a piece."""
     if row.ns == PIECES:  # its other columns follow from its number
         return zlib.crc32(row.value.encode(), zlib.crc32(str(row.rid).encode()))
-    return zlib.crc32(repr(exact_arguments(row[:8])).encode())
+    values = row[:8] if is_stored else exact_arguments(row[:8])
+    return zlib.crc32(repr(values).encode())
 
 
 def has_old_item_checksum(row: ItemRow, crc: object) -> bool:
@@ -542,8 +543,9 @@ def check_item_checksum(
 ) -> ItemRow:
     """Return the item of a row of `ITEM_COLUMNS`; its vectors are not checked here."""
     # Whole numbers come back as floats; their text has to be that of the checksum.
-    row = ItemRow(*(*values, vecs))
-    if crc != item_checksum(row) and not has_old_item_checksum(row, crc):
+    row: ItemRow = tuple.__new__(ItemRow, (*values, vecs, ()))  # no call of Python's
+    known = crc == item_checksum(row, is_stored=True)
+    if not known and not has_old_item_checksum(row, crc):
         raise CorruptFileError(DAMAGED_ITEM)
     return row
 

@@ -8,7 +8,6 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,7 +17,7 @@ from vecall import errors
 from vecall.clock import ExpiryClock
 from vecall.concurrency.time_slices import watched_work
 from vecall.store import transaction
-from vecall.store.file.counters import TIDY, count_added_rows, tally_rows_up_to_seq
+from vecall.store.file.counters import TIDY, count_changed_rows, tally_rows_up_to_seq
 from vecall.store.names import HIDDEN_APP, hidden_user, require_absent, require_hidden
 from vecall.store.rows import Added, names_checksum
 from vecall.store.values import NO_VALUE
@@ -178,6 +177,7 @@ def _leave_sqlite_partition(
     live: int,  # noqa: ARG001
     nbytes: int,  # noqa: ARG001
     added: Added | None,
+    gone: Added | None,
 ) -> int:
     head = secrets.randbits(63) | 1
     # Caches have states between transactions, so the changes before need none.
@@ -192,10 +192,17 @@ def _leave_sqlite_partition(
         log = "UPDATE chg SET head = ? WHERE part = ? AND seq = ?"
         connection.execute(log, (head, part, seq))
     added = added or tally_rows_up_to_seq(connection, part, seq)
-    count_added_rows(connection, part, seq, head, added)
-    if "d" in map(itemgetter(3), changes):
+    count_changed_rows(connection, part, seq, head, added, gone or Added())
+    if gone:
         connection.execute(TIDY, (part,))
     return head
+
+
+@transaction.count_inserted.register
+def _count_inserted_rows(
+    connection: sqlite3.Connection, part: int, name: str, count: int
+) -> None:
+    connection.execute(f"UPDATE part SET {name}={name}+? WHERE id=?", (count, part))
 
 
 _STEPS_WATCHED = 200_000  # of SQLite's machine: some milliseconds

@@ -1,7 +1,8 @@
 """Counts what a file holds, in the transaction that changes it.
 
-Temporary triggers of the writing connection do it, so no statement that writes can miss
-the counts. A file itself has no trigger: whoever opens it executes no code of it.
+`count_changed_rows` counts memories that are added or deleted, `count_inserted` items
+and tombstones that are inserted. Temporary triggers of the writing connection count
+the rest. A file itself has no trigger: whoever opens it executes no code of it.
 docs/reference/file-format.md says what `part` and `fig` count.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from operator import sub
 
 from vecall.store.names import IS_KEY
 from vecall.store.rows import Added
@@ -47,7 +49,7 @@ def _session_has_rows(row: str, count: int) -> str:
     return f"coalesce((SELECT fig.n={count} FROM fig WHERE {_session_of_row(row)}),0)"
 
 
-_END_SESSION = f"DELETE FROM fig WHERE {_session_of_row('old')} AND n=0;"
+_END_OLD_SESSION = f"DELETE FROM fig WHERE {_session_of_row('old')} AND n=0;"
 
 
 def _count_of_app(row: str, sign: str) -> str:
@@ -82,28 +84,18 @@ def _counted_row(row: str, names: tuple[str, ...]) -> str:
     return f"({','.join(f'{row}.{name}' for name in names)})"
 
 
-# Rows that a transaction adds have numbers above `part.seq` until `leave` counts them.
+# `leave` counts the rows that a transaction adds, which have numbers above `part.seq`
+# until then, and the counted rows that it deletes.
 _WAS_COUNTED = "(old.rid&4294967295)<=(SELECT seq FROM part WHERE id=old.part)"
 _LABELS = ("state", "text", "ts", "created_at", "updated_at")
 _TRIGGERS = {
-    f"mem_out AFTER DELETE ON main.mem WHEN {_WAS_COUNTED}": f"""
-{_OUT_OF_SESSION}
-UPDATE part SET n=n-1,live=live-(old.state='live'),bytes=bytes-{_OLD_SIZE},
-aged=aged-(old.state='archived'),
-held=held-(old.state='quarantined'),bare=bare-(old.vec ISNULL),
-ses=ses-{_session_has_rows("old", 0)},
-lo=CASE n WHEN 1 THEN 9e99 ELSE lo END,hi=CASE n WHEN 1 THEN -9e99 ELSE hi END,
-lo_x=CASE n WHEN 1 THEN 9e99 ELSE min(lo_x,old.created_at)END,
-hi_x=CASE n WHEN 1 THEN -9e99 ELSE max(hi_x,old.updated_at)END WHERE id=old.part;
-{_END_SESSION}
-""",
     "mem_of AFTER UPDATE OF session ON main.mem "
     f"WHEN old.session IS NOT new.session AND {_WAS_COUNTED}": f"""
 {_OUT_OF_SESSION}
 {_INTO_SESSION}
 UPDATE part SET ses=ses+{_session_has_rows("new", 1)}-{_session_has_rows("old", 0)}
 WHERE id=new.part;
-{_END_SESSION}
+{_END_OLD_SESSION}
 """,
     "mem_as AFTER UPDATE OF state,text,ts,created_at,updated_at,vec ON main.mem "
     f"WHEN({_counted_row('old', _LABELS)} IS NOT {_counted_row('new', _LABELS)} "
@@ -125,9 +117,6 @@ lo_x=CASE WHEN old.created_at=new.created_at THEN lo_x ELSE min(lo_x,old.created
 hi_x=CASE WHEN old.updated_at=new.updated_at THEN hi_x ELSE max(hi_x,old.updated_at)END
 WHERE id=new.part;
 """,
-    "item_in AFTER INSERT ON main.item WHEN new.part>0 AND new.ns<>char(31)": """
-UPDATE part SET docs=docs+1 WHERE id=new.part;
-""",
     "item_out AFTER DELETE ON main.item WHEN old.part>0 AND old.ns<>char(31)": """
 UPDATE part SET docs=docs-1 WHERE id=old.part;
 """,
@@ -135,14 +124,14 @@ UPDATE part SET docs=docs-1 WHERE id=old.part;
     "WHEN (old.part>0)<>(new.part>0) AND new.ns<>char(31)": """
 UPDATE part SET docs=docs+(new.part>0)-(old.part>0) WHERE id=abs(new.part);
 """,
-    f"tomb_in AFTER INSERT ON main.tomb WHEN NOT {_is_counter_key('new')}": """
-UPDATE part SET gone=gone+1 WHERE id=new.part;
-""",
     f"tomb_out AFTER DELETE ON main.tomb WHEN NOT {_is_counter_key('old')}": """
 UPDATE part SET gone=gone-1 WHERE id=old.part;
 """,
     "part_in AFTER INSERT ON main.part": _INTO_APP,
-    "part_out AFTER DELETE ON main.part": _OUT_OF_APP,
+    "part_out AFTER DELETE ON main.part": f"""
+{_OUT_OF_APP}
+DELETE FROM fig WHERE part=old.id;
+""",
     "part_of AFTER UPDATE OF app ON main.part WHEN old.app<>new.app": (
         _OUT_OF_APP + _INTO_APP
     ),
@@ -156,9 +145,13 @@ ELSE -9e99 END) WHERE part=0 AND name={_counted_app_name("new")};
 }
 
 
+# `n` is of the counted rows: if all of them are gone, so are their times.
 _LEAVE = """
-UPDATE part SET seq=?,head=?,n=n+?,live=live+?,bytes=bytes+?,aged=aged+?,held=held+?,
-bare=bare+?,ses=ses+?,lo=min(lo,?),hi=max(hi,?) WHERE id=?
+UPDATE part SET seq=?1,head=?2,n=n+?3,live=live+?4,bytes=bytes+?5,aged=aged+?6,
+held=held+?7,bare=bare+?8,ses=ses+?9,lo=min(CASE n WHEN ?10 THEN 9e99 ELSE lo END,?11),
+hi=max(CASE n WHEN ?10 THEN -9e99 ELSE hi END,?12),
+lo_x=CASE n WHEN ?10 THEN 9e99 ELSE min(lo_x,?13)END,
+hi_x=CASE n WHEN ?10 THEN -9e99 ELSE max(hi_x,?14)END WHERE id=?15
 """
 _GROWN = """
 UPDATE fig SET n=n+?,live=live+?,bytes=bytes+?,lo=min(lo,?),hi=max(hi,?)
@@ -167,6 +160,11 @@ WHERE part=? AND name=?
 _NEW_SESSION = """
 INSERT INTO fig(n,live,bytes,lo,hi,part,name,lo_x,hi_x)VALUES(?,?,?,?,?,?,?,9e99,-9e99)
 """
+_SHRUNK = """
+UPDATE fig SET n=n-?,live=live-?,bytes=bytes-?,lo_x=min(lo_x,?),hi_x=max(hi_x,?)
+WHERE part=? AND name=?
+"""
+_END_SESSION = "DELETE FROM fig WHERE part=? AND name=? AND n=0"
 _TIDIED = 512  # memories of a user whose times are read again after a deletion
 _OWN = "FROM mem WHERE rid BETWEEN part.id<<32 AND(part.id<<32)|4294967295"
 TIDY = f"""
@@ -177,26 +175,34 @@ WHERE id=? AND n BETWEEN 1 AND {_TIDIED} AND(lo>=lo_x OR hi<=hi_x)
 """Reads the times of a small user again, if one of them was of a deleted memory."""
 
 
-def count_added_rows(
-    connection: sqlite3.Connection, part: int, seq: int, head: int, added: Added
+def count_changed_rows(
+    connection: sqlite3.Connection,
+    part: int,
+    seq: int,
+    head: int,
+    added: Added,
+    gone: Added,
 ) -> None:
-    """Write the newest change of a user, and count the rows that were added."""
+    """Write the newest change of a user, and count rows that were added or deleted."""
     sessions = 0
+    for name, counts in gone.sessions.items():
+        connection.execute(_SHRUNK, (*counts, part, name))
+        sessions -= connection.execute(_END_SESSION, (part, name)).rowcount
     for name, counts in added.sessions.items():
         values = (*counts, part, name)
         if not connection.execute(_GROWN, values).rowcount:
             connection.execute(_NEW_SESSION, values)
             sessions += 1
-    n, live, nbytes, aged, held, bare, lo, hi = added.counts
-    values = (seq, head, n, live, nbytes, aged, held, bare, sessions, lo, hi, part)
-    connection.execute(_LEAVE, values)
+    more = map(sub, added.counts[:6], gone.counts)
+    times = (gone.counts[0], *added.counts[6:], *gone.counts[6:])
+    connection.execute(_LEAVE, (seq, head, *more, sessions, *times, part))
 
 
 def tally_rows_up_to_seq(connection: sqlite3.Connection, part: int, seq: int) -> Added:
     """Return the rows of a user that were added up to a change."""
     added = Added()
     for row in connection.execute(
-        "SELECT session, state, length(CAST(text AS BLOB)), vec ISNULL, created_at, "
+        "SELECT state, session, length(CAST(text AS BLOB)), vec ISNULL, created_at, "
         "updated_at, ts FROM mem WHERE rid BETWEEN (?1 << 32) + 1 + "
         "(SELECT seq FROM part WHERE id = ?1) AND (?1 << 32) + ?2",
         (part, seq),

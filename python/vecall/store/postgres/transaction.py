@@ -477,12 +477,15 @@ def _insert_many_as_arrays(
     into: str,
     rows: Sequence[tuple[Any, ...]],
     conflict: str = "",
-) -> None:
+) -> int:
     transaction.forget_ahead(into.split(maxsplit=1)[0])
+    count = 0
     for start in range(0, len(rows), MAX_ROWS):
         query: Any
         query, values = bulk_insert(into, rows[start : start + MAX_ROWS], conflict)
-        transaction.connection.cursor(binary=True).execute(query, values)
+        cursor = transaction.connection.cursor(binary=True)
+        count += cursor.execute(query, values).rowcount
+    return count
 
 
 @announce_reads.register
@@ -502,6 +505,7 @@ def _leave_postgres_partition(
     live: int,
     nbytes: int,
     added: Added | None,  # noqa: ARG001
+    gone: Added | None,  # noqa: ARG001
 ) -> int:
     insert_many(transaction, "chg (part, seq, rid, op)", changes)
     transaction.execute(

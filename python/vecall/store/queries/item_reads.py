@@ -175,7 +175,8 @@ def read_newest_items(
         item = _item_of_part(part, row)
         if item.ns < low or (high is not None and item.ns >= high):
             raise CorruptFileError(DAMAGED_ITEM)  # an index led to another range
-        return _item_with_pieces(connection, item)
+        is_large = item.value.startswith(stored_values.MARK)
+        return _item_with_pieces(connection, item) if is_large else item
 
     yield from map(checked, newest)
     if len(newest) < first:
@@ -187,7 +188,7 @@ def read_newest_items(
         some = rids[start : start + _AT_ONCE]
         found = select_in(connection, f"{SELECT_ITEM} WHERE rid IN", [], some)
         rows = {row[0]: row for row in found}
-        yield from (checked(rows.get(rid, (None,))) for rid in some)
+        yield from map(checked, [rows.get(rid, (None,)) for rid in some])
 
 
 def read_item_vectors(

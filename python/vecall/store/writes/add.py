@@ -433,7 +433,7 @@ class AddMemories(partition_writer.UserJob):
         inserts.append((*row, *more, state))
         times = row.created_at, row.updated_at or row.created_at, row.ts
         added = partition.added = partition.added or records.Added()
-        added.add_memory(row.session, state, size, draft.vec is None, *times)
+        added.add_memory(state, row.session, size, draft.vec is None, *times)
         return RowWithVector(row, draft.vec, self.model)
 
     def _update_memory_row(

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 from vecall.errors import ConflictError, InvalidArgumentError, NotFoundError
 from vecall.filters.rights import FULL, QUARANTINED, Rights
 from vecall.store import names as stored_names
+from vecall.store import rows as records
 from vecall.store import transaction as sql
 from vecall.store.names import HIDDEN_APP
 from vecall.store.queries.listing import has_counters
 from vecall.store.queries.partition_reads import TESTED, passing_metadata, sql_of_filter
-from vecall.store.rows import Change, digest_of_revision, hash_of_text, names_checksum
+from vecall.store.rows import Change
 from vecall.store.transaction import Transaction
 from vecall.store.writes import partition_writer
 from vecall.store.writes.items import delete_expired_items, delete_items
@@ -39,7 +40,9 @@ class ProposeForget(partition_writer.UserJob):
 
     def _write_partition(self, partition: partition_writer.PartitionWriter) -> Change:
         part, now = partition.id, partition.expiry_now
-        seen = {id_: hash_of_text(text).hex() for id_, text in self.shown.items()}
+        seen = {
+            id_: records.hash_of_text(text).hex() for id_, text in self.shown.items()
+        }
         query = "DELETE FROM idem WHERE part = ? AND hash IS NULL AND at < ?"
         partition.execute(query, (part, now - LASTS_S))
         partition.execute(
@@ -79,12 +82,20 @@ class RowToDelete(NamedTuple):
 
     rid: int
     id: str
-    size: int
     state: str
+    session: str | None
+    size: int
+    is_bare: bool
+    created_at: float
+    updated_at: float
+    ts: float | None
 
 
 _WAITING = "SELECT id, length(CAST(event AS BLOB)) FROM told"
-TO_DELETE = "rid, id, length(CAST(text AS BLOB)), state"
+TO_DELETE = (
+    "rid, id, state, session, length(CAST(text AS BLOB)), vec IS NULL, created_at, "
+    "updated_at, ts"
+)
 """The columns of a `RowToDelete`."""
 
 
@@ -198,14 +209,14 @@ class DeleteMemories(partition_writer.UserJob):
             found = partition.select_memories(columns, passed, condition, *values)
             rows = [row for row in found if row[-2] != passed[row[1]]]
             same = [row for row in found if row[-2] == passed[row[1]]]
-            yield from (RowToDelete(*row[:4]) for row in same)
+            yield from (RowToDelete(*row[:9]) for row in same)
         for row in rows if wanted is None else passing_metadata(rows, wanted):
-            yield RowToDelete(*row[:4])
+            yield RowToDelete(*row[:9])
 
 
-def _named_ids(rows: Iterable[RowToDelete], rights: Rights) -> list[str]:
+def _named_ids(rows: Iterable[Sequence[Any]], rights: Rights) -> list[str]:
     """Return the ids of rows, but of quarantined ones only to a reviewer."""
-    return [row.id for row in rows if rights.review or row.state != QUARANTINED]
+    return [row[1] for row in rows if rights.review or row[2] != QUARANTINED]
 
 
 def rows_to_delete(
@@ -263,12 +274,17 @@ def delete_rows(
     partition: partition_writer.PartitionWriter, found: Sequence[RowToDelete]
 ) -> list[int]:
     """Delete memories and their history; return their rows."""
+    if not found:
+        return []
+    partition.gone = gone = partition.gone or records.Added()
     for row in found:
         live = 1 if row.state == "live" else 0
         partition.change(row.rid, "d", live=-live, size=-row.size * live)
+        if row.rid & partition_writer.MAX_SEQ <= partition.seq_before:  # it is counted
+            gone.add_memory(*row[2:])
     connection, rids = partition.connection, [row.rid for row in found]
     sql.execute_among(connection, "DELETE FROM mem WHERE rid IN", [], rids)
-    for table in ("hist", "replaced") if found else ():
+    for table in ("hist", "replaced"):
         remaining = f"SELECT 1 FROM {table} WHERE part = ? LIMIT 1"
         if partition.execute(remaining, (partition.id,)).fetchone():
             past = f"DELETE FROM {table} WHERE part = ? AND id IN"
@@ -284,12 +300,21 @@ def write_tombstones(
     why: stored_names.Why | None = None,
 ) -> None:
     """Record deletions, so that a later ingest does not store the memories again."""
-    sql.insert_many(
-        partition.connection,
-        "tomb (part, id, at, why)",
-        [(partition.id, id_, partition.now, why) for id_ in ids],
-        "ON CONFLICT (part, id) DO UPDATE SET at = excluded.at, why = excluded.why",
+    _put_tombstones(partition.connection, partition.id, ids, partition.now, why)
+
+
+def _put_tombstones(
+    connection: Transaction, part: int, ids: Sequence[str], at: float, why: str | None
+) -> None:
+    """Write the tombstones of some ids, whether they have one or not."""
+    rows = [(part, id_, at, why) for id_ in ids]
+    new = sql.insert_many(
+        connection, "tomb (part, id, at, why)", rows, "ON CONFLICT DO NOTHING"
     )
+    sql.count_inserted(connection, part, "gone", new)
+    if new < len(rows):
+        again = "UPDATE tomb SET at = ?, why = ? WHERE part = ? AND id IN"
+        sql.execute_among(connection, again, [at, why, part], ids)
 
 
 def forget_buffered_turns(
@@ -332,23 +357,24 @@ class ForgetUser(partition_writer.UserJob):
         part = partition.id
         if not part:
             return partition.changed()
-        query = f"SELECT {TO_DELETE} FROM mem WHERE part = ?"
-        found = [RowToDelete(*row) for row in partition.execute(query, (part,))]
+        query = "SELECT rid, id, state FROM mem WHERE part = ?"
+        found = partition.execute(query, (part,)).fetchall()
         delete_partition(partition.connection, part)
         named = _named_ids(found, self.rights)
-        change = partition.changed(removed=[row.rid for row in found], ids=named)
+        change = partition.changed(removed=[rid for rid, *_ in found], ids=named)
         change.forgotten = True
         return change
 
 
 def delete_partition(connection: Transaction, part: int) -> None:
     """Delete all rows of a partition; its number is never used again."""
+    # The row of the user is first, so that the others are not counted one by one.
+    connection.execute("DELETE FROM part WHERE id = ?", (part,))
     rows = (part << 32, (part << 32) | 0xFFFFFFFF)
     for table in ("mem", "vec_next", "item"):
         connection.execute(f"DELETE FROM {table} WHERE rid BETWEEN ? AND ?", rows)
     for table in ("chg", "tomb", "hist", "idem", "trig", "replaced", "told"):
         connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
-    connection.execute("DELETE FROM part WHERE id = ?", (part,))
     sql.retire_partition(connection, part)
 
 
@@ -423,7 +449,12 @@ def _delete_expired_revisions(partition: partition_writer.PartitionWriter) -> No
         execute(
             "UPDATE hist SET old = ?, expires_at = NULL "
             "WHERE part = ? AND id = ? AND seq = ?",
-            (json.dumps({"digest": digest_of_revision(old)}), partition.id, id_, seq),
+            (
+                json.dumps({"digest": records.digest_of_revision(old)}),
+                partition.id,
+                id_,
+                seq,
+            ),
         )
     execute(f"DELETE FROM hist WHERE {over}", own)
 
@@ -499,12 +530,7 @@ def _hide_deleted_ids(connection: Transaction, hidden: _Hide) -> None:
     while found := execute(tombstones).fetchall():
         for part, id_, *rest in found:
             execute("DELETE FROM tomb WHERE part = ? AND id = ?", (part, id_))
-            execute(
-                "INSERT INTO tomb (part, id, at, why) VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (part, id) DO UPDATE SET at = excluded.at, "
-                "why = excluded.why",
-                (part, hidden(part, id_), *rest),
-            )
+            _put_tombstones(connection, part, [hidden(part, id_)], *rest)
     turns = (
         "SELECT part, session, id, at, pos FROM told WHERE event IS NULL AND "
         f"{_PLAIN} AND {_GONE.format('told', 'id')} LIMIT {_AT_ONCE}"
@@ -561,4 +587,6 @@ def _hide_user_names(
     name = stored_names.hidden_user(connection, app, user)
     assert name is not None
     query = "UPDATE part SET app = ?, user = ?, crc = ?, snap = NULL WHERE id = ?"
-    execute(query, (HIDDEN_APP, name, names_checksum(part, HIDDEN_APP, name), part))
+    execute(
+        query, (HIDDEN_APP, name, records.names_checksum(part, HIDDEN_APP, name), part)
+    )

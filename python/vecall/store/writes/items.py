@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from secrets import token_hex
 from typing import Any
 
@@ -12,12 +13,16 @@ from vecall import errors
 from vecall.store import values as stored_values
 from vecall.store.queries.item_reads import SELECT_ITEM, item_state_of, read_items_at
 from vecall.store.rows import Change
-from vecall.store.transaction import Transaction
-from vecall.store.values import ItemDrop, ItemPut, ItemRow, ItemState
+from vecall.store.transaction import Transaction, count_inserted, insert_many
+from vecall.store.values import PIECES, ItemDrop, ItemPut, ItemRow, ItemState
 from vecall.store.writes.partition_writer import PartitionWriter, UserJob
 
 _MAX_SEQ = (1 << 32) - 1
+_MARKS = ", ".join("?" * 11)
 _OVERHEAD = 200  # bytes of a row besides its value
+
+NewItems = dict[tuple[str, str], tuple[Any, ...]]
+"""Rows to insert by as few statements as can be, by namespace and key."""
 
 
 def save_item_state(connection: Transaction, state: ItemState) -> None:
@@ -31,16 +36,11 @@ def save_item_state(connection: Transaction, state: ItemState) -> None:
     connection.execute(query, (json.dumps(values), state.part))
 
 
-def _delete_item(
-    connection: Transaction, state: ItemState, row: ItemRow | None
-) -> ItemState:
-    """Delete a row, if there is one, and its pieces; return the state after it."""
-    if row is None:
-        return state
+def _delete_item(connection: Transaction, row: ItemRow) -> None:
+    """Delete a row and its pieces."""
     connection.execute("DELETE FROM item WHERE rid = ?", (row.rid,))
     if count := stored_values.count_value_pieces(row.value):
         _delete_item_pieces(connection, row.rid, count)
-    return state._replace(gone=state.gone + 1)
 
 
 def _delete_item_pieces(connection: Transaction, rid: int, count: int) -> None:
@@ -48,7 +48,7 @@ def _delete_item_pieces(connection: Transaction, rid: int, count: int) -> None:
     connection.execute(
         # The expression keeps the search from the index by namespace.
         "DELETE FROM item WHERE rid >= ? AND rid < ? AND ns || '' = ?",
-        (first, rid, stored_values.PIECES),
+        (first, rid, PIECES),
     )
 
 
@@ -116,8 +116,12 @@ class WriteItems(UserJob):
         state = before = item_state_of(connection, partition.id)
         if self.dim:  # items without vectors go with any others
             state = self._adopt_vectors(connection, state)
+        new: NewItems = {}
+        seq, gone = state.seq, state.gone
         for at, each in enumerate(self.operations):
             place = (each.namespace, each.key)
+            if place in new:
+                _insert_items(partition, new)
             found = read_items_at(connection, partition.id, [place], pieces=False)[0]
             is_expired = (
                 found is not None
@@ -132,14 +136,17 @@ class WriteItems(UserJob):
                 continue
             if isinstance(each, ItemDrop):
                 self.versions.append(version)
-            state = _delete_item(connection, state, found)
+            if found is not None:
+                _delete_item(connection, found)
+                gone += 1
             if isinstance(each, ItemPut):
                 created_at = found.created_at if found and version else partition.now
                 ends_at = None if each.ttl is None else partition.expiry_now + each.ttl
                 own = (*place, each.value, created_at, partition.now, each.ttl, ends_at)
-                row = ItemRow(0, *own, pieces=each.pieces)
-                state = insert_item(partition, state, row, each.vectors)
-                self.versions.append(state.seq)
+                seq = _add_item(partition, seq, new, own, each.pieces, each.vectors)
+                self.versions.append(seq)
+        _insert_items(partition, new)
+        state = state._replace(seq=seq, gone=gone)
         if state != before or self.dim:
             save_item_state(connection, state)
         return partition.changed()
@@ -156,35 +163,44 @@ class WriteItems(UserJob):
             return require_same_vectors(free, self.dim, self.embedder)
 
 
-def insert_item(
-    partition: PartitionWriter, state: ItemState, row: ItemRow, vectors: bytes
-) -> ItemState:
-    """Insert a row and its pieces with their checksums; return the state after it."""
+def _add_item(
+    partition: PartitionWriter,
+    seq: int,
+    new: NewItems,
+    own: tuple[Any, ...],
+    pieces: Sequence[str],
+    vectors: bytes,
+) -> int:
+    """Add a row and its pieces to those to insert; return the newest version."""
     # Each has a version of its own. The pieces have those before that of the row.
-    state = state._replace(seq=state.seq + len(row.pieces) + 1)
-    if state.seq > _MAX_SEQ:
+    first = (partition.id << 32) + seq + 1
+    seq, rid = seq + len(pieces) + 1, first + len(pieces)
+    if seq > _MAX_SEQ:
         raise errors.LimitExceededError("one user's items: at most 2^32 - 1 writes")
-    row = row._replace(rid=(partition.id << 32) | state.seq)
-    first = row.rid - len(row.pieces)
-    for at, piece in enumerate(row.pieces):
-        key = f"{(first + at) & _MAX_SEQ:08x}"
-        _insert_item_row(
-            partition,
-            ItemRow(first + at, stored_values.PIECES, key, piece, 0.0, 0.0, None, None),
-        )
-    vecs = stored_values.vectors_with_checksum(row.rid, vectors) if vectors else None
-    _insert_item_row(partition, row, vecs)
-    return state
+    vecs = stored_values.vectors_with_checksum(rid, vectors) if vectors else None
+    rows = [ItemRow._make((rid, *own, vecs, ()))]
+    for at, piece in enumerate(pieces, first):
+        key = f"{at & _MAX_SEQ:08x}"
+        rows.append(ItemRow(at, PIECES, key, piece, 0.0, 0.0, None, None))
+    for each in rows:
+        crc = stored_values.item_checksum(each)
+        new[each.ns, each.key] = (*each[:9], partition.id, crc)
+    return seq
 
 
-def _insert_item_row(
-    partition: PartitionWriter, row: ItemRow, vecs: bytes | None = None
-) -> None:
-    partition.execute(
-        f"INSERT INTO item ({stored_values.ITEM_COLUMNS}, part, vecs, crc) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*row[:8], partition.id, vecs, stored_values.item_checksum(row)),
-    )
+def _insert_items(partition: PartitionWriter, new: NewItems) -> None:
+    """Insert rows, and forget them."""
+    if not new:
+        return
+    into = f"item ({stored_values.ITEM_COLUMNS}, vecs, part, crc)"
+    pieces = list(map(itemgetter(0), new)).count(PIECES)
+    if len(new) > 1:
+        insert_many(partition.connection, into, list(new.values()))
+    else:
+        (row,) = new.values()
+        partition.execute(f"INSERT INTO {into} VALUES ({_MARKS})", row)
+    count_inserted(partition.connection, partition.id, "docs", len(new) - pieces)
+    new.clear()
 
 
 def require_same_vectors(state: ItemState, dim: int, embedder: str | None) -> ItemState:
@@ -271,9 +287,13 @@ def import_items(partition: PartitionWriter, lines: Sequence[Mapping[str, Any]])
         return 0
     connection, count = partition.connection, 0
     state = item_state_of(connection, partition.id)
+    new: NewItems = {}
+    seq, gone = state.seq, state.gone
     for values in lines:
         expires_at = values.get("expires_at")
         place = (values["ns"], values["key"])
+        if place in new:
+            _insert_items(partition, new)
         found = read_items_at(connection, partition.id, [place], pieces=False)[0]
         if (found is not None and found.updated_at >= values["updated_at"]) or (
             expires_at is not None and expires_at <= partition.expiry_now
@@ -282,10 +302,13 @@ def import_items(partition: PartitionWriter, lines: Sequence[Mapping[str, Any]])
         vectors = values.get("vecs", b"")
         dim = values.get("dim", 0) if vectors else 0
         state = require_same_vectors(state, dim, values.get("embedder"))
-        state = _delete_item(connection, state, found)
-        fields = {name: values[name] for name in ItemRow._fields if name in values}
-        row = ItemRow(**{"rid": 0, "ttl": None, "expires_at": None, **fields})
-        state = insert_item(partition, state, row, vectors)
+        if found is not None:
+            _delete_item(connection, found)
+            gone += 1
+        own = tuple(map(values.get, ItemRow._fields[1:8]))
+        pieces = values.get("pieces", ())
+        seq = _add_item(partition, seq, new, own, pieces, vectors)
         count += 1
-    save_item_state(connection, state)
+    _insert_items(partition, new)
+    save_item_state(connection, state._replace(seq=seq, gone=gone))
     return count

@@ -29,7 +29,7 @@ from vecall.store.values import NO_VALUE, WHOLE, parse_json_list, require_whole_
 _ROW_BITS = 32
 _MIN_LOGGED = 2_048  # changes; a reader further behind reloads the partition
 _LOGGED_SHARE = 2  # one change is logged per so many live memories, for snapshots
-_MAX_SEQ = (1 << _ROW_BITS) - 1
+MAX_SEQ = (1 << _ROW_BITS) - 1
 _CHANGE_BYTES = 200  # of a changed row, with its log entry
 
 NEXT_VECTORS = (
@@ -66,6 +66,7 @@ class PartitionWriter:
         self._bytes = 0
         # Of new rows, unless one is written again.
         self.added: records.Added | None = None
+        self.gone: records.Added | None = None  # of deleted rows that were counted
         self._new = 0
         known = sql.enter_partition(
             connection, app, user, create=create, now=self.now, ahead=ahead
@@ -98,14 +99,14 @@ class PartitionWriter:
         # The operation is "u" for written, "d" for deleted, "m" if only the usage
         # changed. `live` and `size` are changes of the number of live memories and
         # their bytes.
-        if self.seq >= _MAX_SEQ:
+        if self.seq >= MAX_SEQ:
             raise LimitExceededError("one user's memories: at most 2^32 - 1 changes")
         self.reveal_user_names()
         self.seq += 1
         if rid == 0:
             self._new += 1
             rid = (self.id << _ROW_BITS) | self.seq
-        elif rid & _MAX_SEQ > self.seq_before:
+        elif rid & MAX_SEQ > self.seq_before:
             self._new = -1  # `added` is not what there is any more
         self._changes.append((self.id, self.seq, rid, op))
         self._live += live
@@ -134,7 +135,7 @@ class PartitionWriter:
         is_known = added.counts[0] == self._new
         counts = (self._live, self._bytes, added if is_known else None)
         self.head = sql.leave_partition(
-            self.connection, self.id, self.seq, self._changes, *counts
+            self.connection, self.id, self.seq, self._changes, *counts, self.gone
         )
         self._revise_next_vectors()
         if self.seq // _MIN_LOGGED != self.seq_before // _MIN_LOGGED:

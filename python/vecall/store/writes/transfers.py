@@ -369,12 +369,18 @@ class ImportLines(partition_writer.UserJob):
             return
         if old is not None:
             self._removed += delete_memories(partition, [id_])
-        partition.execute(
+        new = partition.execute(
             "INSERT INTO tomb (part, id, at, why) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT (part, id) DO UPDATE SET at = max(tomb.at, excluded.at), "
-            "why = CASE WHEN tomb.why IS NULL THEN NULL ELSE excluded.why END",
+            "ON CONFLICT DO NOTHING",
             (*mine, values["at"], values.get("why")),
-        )
+        ).rowcount
+        transaction.count_inserted(partition.connection, partition.id, "gone", new)
+        if not new:
+            partition.execute(
+                "UPDATE tomb SET at = max(at, ?), why = "
+                "CASE WHEN why IS NULL THEN NULL ELSE ? END WHERE part = ? AND id = ?",
+                (values["at"], values.get("why"), *mine),
+            )
 
     def _plain_id(self, partition: partition_writer.PartitionWriter, id_: str) -> str:
         """Return the id that a hidden id stands for, if this file has the memory."""
@@ -468,9 +474,14 @@ class CopyPartition(partition_writer.UserJob):
                 f"{table} ({', '.join(columns)})",
                 [(self.part, *self._row_to_store(table, row)) for row in rows],
             )
+        copied = self.copied.tables
+        items = [row for row in copied["item"] if row[1] != stored_values.PIECES]
+        gone = [row for row in copied["tomb"] if not stored_names.is_digest_key(row[0])]
+        transaction.count_inserted(connection, self.part, "docs", len(items))
+        transaction.count_inserted(connection, self.part, "gone", len(gone))
         query = "UPDATE part SET created_at = ?, item = ? WHERE id = ?"
         connection.execute(query, (names.created_at, names.item, self.part))
-        counts = (names.seq, (), names.live, names.nbytes, None)
+        counts = (names.seq, (), names.live, names.nbytes, None, None)
         head = transaction.leave_partition(connection, self.part, *counts)
         self.is_written = True
         return Change(self.app, self.user, self.part, 0, names.seq, head=head)
