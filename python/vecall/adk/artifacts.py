@@ -185,7 +185,7 @@ class SavedArtifacts:
     def __init__(
         self, app_name: str, user_id: str, session_id: str, to_text: ArtifactText | None
     ) -> None:
-        """Create the object without artifacts; without `adk_text` it notes none."""
+        """Create the object without artifacts; without `to_text` it notes none."""
         self._user: dict[str, Any] = {"app_name": app_name, "user_id": user_id}
         self._session_id = session_id
         self._to_text = to_text

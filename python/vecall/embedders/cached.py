@@ -119,7 +119,7 @@ class CachedEmbedder(base.WrappedEmbedder):
     The users of a service share the cache. A cached text is answered faster, so a user
     can find out by timing that another user sent the same text. Do not use the cache if
     that matters. The vector of a deleted memory stays in the cache until it is evicted
-    or `clear_vectors` is called. The cache stores a hash of each text, not the text.
+    or `clear` is called. The cache stores a hash of each text, not the text.
 
     Args:
         embedder: The embedder to cache. `embed` is a coroutine function if the
