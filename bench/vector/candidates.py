@@ -176,7 +176,7 @@ class Svs(Candidate):
     def missing(self) -> str | None:
         intel = "GenuineIntel" in Path("/proc/cpuinfo").read_text()
         if self.code in LVQ and not intel:
-            return "scalable-vs: LVQ ends the process on a processor that is not Intel's"
+            return "scalable-vs: its LVQ ends the process on a CPU that is not Intel's"
         return super().missing()
 
     def build(self, vectors: NDArray) -> None:
