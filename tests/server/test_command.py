@@ -39,7 +39,11 @@ options = top.parse_args()
 sys.exit(options.run(options))
 """
 LOADER = """
+import logging
 async def find(*, app_name, user_id, session_id):
+    place, *_ = logging.getLogger().findCaller()
+    record = logging.makeLogRecord({"name": "own"})
+    assert place == __file__ and record.thread and record.process  # as without a server
     if session_id == "trip":
         event = {"id": "1", "author": "user", "text": "Zebra."}
         return {"appName": app_name, "userId": user_id, "id": "trip", "events": [event]}

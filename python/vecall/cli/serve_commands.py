@@ -243,8 +243,6 @@ def _run_serve(options: argparse.Namespace) -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    logging._srcfile = None  # no line says where it is from, or the thread
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     if options.log_format == "json":
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())

@@ -265,8 +265,10 @@ class _Exchange:
             "status": status,
             "duration_ms": round(spent, 1),
         }
-        shown = self._id, method, path, status, spent
-        _log.info("%s %s %s %d %.1f ms", *shown, extra={"request": told})
+        line, shown = "%s %s %s %d %.1f ms", (self._id, method, path, status, spent)
+        # Not by `info`, which would look for the caller's place.
+        made = _log.name, logging.INFO, __file__, 0, line, shown, None
+        _log.handle(_log.makeRecord(*made, extra={"request": told}))
 
 
 def _begin_work(
