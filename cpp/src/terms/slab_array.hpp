@@ -13,8 +13,6 @@ namespace vecall {
 template <class T>
 class SlabArray {
  public:
-  using value_type = T;
-
   SlabArray() = default;
   // With room in a slab that outlives it, or without room where that is null. The slab
   // has the first `size` elements, at the latest when they are read.
@@ -27,6 +25,8 @@ class SlabArray {
     other.clear();
     return *this;
   }
+  SlabArray(const SlabArray&) = delete;
+  SlabArray& operator=(const SlabArray&) = delete;
   ~SlabArray() { clear(); }
 
   [[nodiscard]] std::size_t size() const noexcept { return its_.size; }

@@ -10,10 +10,9 @@
 
 namespace vecall {
 
-// An empty block, made one of these entries, with room for `most`.
-template <class Block>
-Block make_block(Block block, std::span<const typename Block::value_type> entries,
-                 std::size_t most) {
+// An empty block, made one of the entries of a span, with room for `most`.
+template <class Block, class Entry>
+Block make_block(Block block, std::span<Entry> entries, std::size_t most) {
   block.reserve(most);
   block.assign(entries.data(), entries.data() + entries.size());
   return block;
