@@ -49,7 +49,7 @@ def test_requests_that_are_sent_at_once_are_answered_in_order(server):
 
 
 def test_of_too_many_requests_at_once_the_first_are_answered(server):
-    """Then the connection ends, and nothing that nobody read is kept."""
+    """Then the connection ends; the others are not kept."""
     get = server.head("GET", "/healthz")
     found = statuses(server, get * 1_000)
     assert 1 <= len(found) <= 10

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "rows/pages.hpp"
+#include "allocation/pages.hpp"
 #include "vecall/assert.hpp"
 
 namespace vecall {

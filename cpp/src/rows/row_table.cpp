@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "rows/pages.hpp"
+#include "allocation/pages.hpp"
 #include "vecall/assert.hpp"
 #include "vecall/errors.hpp"
 

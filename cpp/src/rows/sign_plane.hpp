@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "rows/pages.hpp"
+#include "allocation/pages.hpp"
 #include "rows/row_layout.hpp"
 #include "vecall/types.hpp"
 #include "vectors/vector_space.hpp"

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "rows/pages.hpp"
+#include "allocation/pages.hpp"
 #include "terms/posting_list.hpp"
 #include "terms/term_map.hpp"
 #include "vecall/types.hpp"

@@ -574,8 +574,8 @@ def checked_snapshot(part: int, record: bytes, data: bytes) -> bytes | None:
     return None
 
 
-class Added:
-    """Counts of the memories that a transaction adds to a partition.
+class MemoryCounts:
+    """Counts of the memories that a transaction adds to a partition, or deletes.
 
     Attributes:
         counts: Their number, of live ones, bytes of those, archived and quarantined

@@ -24,7 +24,7 @@ import numpy as np
 
 from vecall.errors import CorruptFileError, EmbeddingMismatchError
 from vecall.filters.rights import FULL, Rights, tiers_from
-from vecall.store.rows import Added, Change
+from vecall.store.rows import Change, MemoryCounts
 from vecall.store.values import NO_VALUE, require_whole_numbers
 
 
@@ -118,8 +118,8 @@ def leave_partition(
     changes: Sequence[LoggedChange],  # noqa: ARG001
     live: int,  # noqa: ARG001
     nbytes: int,  # noqa: ARG001
-    added: Added | None,  # noqa: ARG001
-    gone: Added | None,  # noqa: ARG001
+    added: MemoryCounts | None,  # noqa: ARG001
+    gone: MemoryCounts | None,  # noqa: ARG001
 ) -> int:
     """Write the newest change of a partition, and add to its counts.
 

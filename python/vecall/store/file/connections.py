@@ -19,7 +19,7 @@ from vecall.concurrency.time_slices import watched_work
 from vecall.store import transaction
 from vecall.store.file.counters import TIDY, count_changed_rows, tally_rows_up_to_seq
 from vecall.store.names import HIDDEN_APP, hidden_user, require_absent, require_hidden
-from vecall.store.rows import Added, names_checksum
+from vecall.store.rows import MemoryCounts, names_checksum
 from vecall.store.values import NO_VALUE
 from vecall.system import resolve_path
 
@@ -176,8 +176,8 @@ def _leave_sqlite_partition(
     changes: Sequence[transaction.LoggedChange],
     live: int,  # noqa: ARG001
     nbytes: int,  # noqa: ARG001
-    added: Added | None,
-    gone: Added | None,
+    added: MemoryCounts | None,
+    gone: MemoryCounts | None,
 ) -> int:
     head = secrets.randbits(63) | 1
     # Caches have states between transactions, so the changes before need none.
@@ -192,7 +192,7 @@ def _leave_sqlite_partition(
         log = "UPDATE chg SET head = ? WHERE part = ? AND seq = ?"
         connection.execute(log, (head, part, seq))
     added = added or tally_rows_up_to_seq(connection, part, seq)
-    count_changed_rows(connection, part, seq, head, added, gone or Added())
+    count_changed_rows(connection, part, seq, head, added, gone or MemoryCounts())
     if gone:
         connection.execute(TIDY, (part,))
     return head

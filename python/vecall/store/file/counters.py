@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from operator import sub
 
 from vecall.store.names import IS_KEY
-from vecall.store.rows import Added
+from vecall.store.rows import MemoryCounts
 
 # What a user's row has, and the row of the app in `fig` the sum of.
 _SUMS = ("live", "bytes", "n", "aged", "held", "bare", "ses", "docs", "gone")
@@ -180,8 +180,8 @@ def count_changed_rows(
     part: int,
     seq: int,
     head: int,
-    added: Added,
-    gone: Added,
+    added: MemoryCounts,
+    gone: MemoryCounts,
 ) -> None:
     """Write the newest change of a user, and count rows that were added or deleted."""
     sessions = 0
@@ -198,9 +198,11 @@ def count_changed_rows(
     connection.execute(_LEAVE, (seq, head, *more, sessions, *times, part))
 
 
-def tally_rows_up_to_seq(connection: sqlite3.Connection, part: int, seq: int) -> Added:
+def tally_rows_up_to_seq(
+    connection: sqlite3.Connection, part: int, seq: int
+) -> MemoryCounts:
     """Return the rows of a user that were added up to a change."""
-    added = Added()
+    added = MemoryCounts()
     for row in connection.execute(
         "SELECT state, session, length(CAST(text AS BLOB)), vec ISNULL, created_at, "
         "updated_at, ts FROM mem WHERE rid BETWEEN (?1 << 32) + 1 + "

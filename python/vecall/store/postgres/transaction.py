@@ -13,7 +13,7 @@ from psycopg.types.numeric import Int4, Int8, NumericBinaryLoader
 from vecall.clock import ExpiryClock
 from vecall.store.names import USERS_PART, hidden_user_under
 from vecall.store.postgres.url import use_own_statement_names
-from vecall.store.rows import Added
+from vecall.store.rows import MemoryCounts
 from vecall.store.transaction import (
     ACTIVE_MODEL,
     LoggedChange,
@@ -504,8 +504,8 @@ def _leave_postgres_partition(
     changes: Sequence[LoggedChange],
     live: int,
     nbytes: int,
-    added: Added | None,  # noqa: ARG001
-    gone: Added | None,  # noqa: ARG001
+    added: MemoryCounts | None,  # noqa: ARG001
+    gone: MemoryCounts | None,  # noqa: ARG001
 ) -> int:
     insert_many(transaction, "chg (part, seq, rid, op)", changes)
     transaction.execute(

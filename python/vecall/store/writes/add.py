@@ -432,7 +432,7 @@ class AddMemories(partition_writer.UserJob):
         more = history.values_of_rest(partition, row, draft, draft.vec, self.model)
         inserts.append((*row, *more, state))
         times = row.created_at, row.updated_at or row.created_at, row.ts
-        added = partition.added = partition.added or records.Added()
+        added = partition.added = partition.added or records.MemoryCounts()
         added.add_memory(state, row.session, size, draft.vec is None, *times)
         return RowWithVector(row, draft.vec, self.model)
 

@@ -97,6 +97,7 @@ TO_DELETE = (
     "updated_at, ts"
 )
 """The columns of a `RowToDelete`."""
+_WIDTH = len(RowToDelete._fields)
 
 
 @dataclass(slots=True, repr=False, eq=False)
@@ -209,9 +210,9 @@ class DeleteMemories(partition_writer.UserJob):
             found = partition.select_memories(columns, passed, condition, *values)
             rows = [row for row in found if row[-2] != passed[row[1]]]
             same = [row for row in found if row[-2] == passed[row[1]]]
-            yield from (RowToDelete(*row[:9]) for row in same)
+            yield from (RowToDelete(*row[:_WIDTH]) for row in same)
         for row in rows if wanted is None else passing_metadata(rows, wanted):
-            yield RowToDelete(*row[:9])
+            yield RowToDelete(*row[:_WIDTH])
 
 
 def _named_ids(rows: Iterable[Sequence[Any]], rights: Rights) -> list[str]:
@@ -276,7 +277,7 @@ def delete_rows(
     """Delete memories and their history; return their rows."""
     if not found:
         return []
-    partition.gone = gone = partition.gone or records.Added()
+    partition.gone = gone = partition.gone or records.MemoryCounts()
     for row in found:
         live = 1 if row.state == "live" else 0
         partition.change(row.rid, "d", live=-live, size=-row.size * live)
@@ -446,15 +447,11 @@ def _delete_expired_revisions(partition: partition_writer.PartitionWriter) -> No
     query = f"SELECT id, seq, old FROM hist WHERE {over} AND op = 'edit'"
     edits = execute(query, own).fetchall()
     for id_, seq, old in edits:
+        digest = json.dumps({"digest": records.digest_of_revision(old)})
         execute(
             "UPDATE hist SET old = ?, expires_at = NULL "
             "WHERE part = ? AND id = ? AND seq = ?",
-            (
-                json.dumps({"digest": records.digest_of_revision(old)}),
-                partition.id,
-                id_,
-                seq,
-            ),
+            (digest, partition.id, id_, seq),
         )
     execute(f"DELETE FROM hist WHERE {over}", own)
 

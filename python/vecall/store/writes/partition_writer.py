@@ -64,9 +64,9 @@ class PartitionWriter:
         self._changes: list[sql.LoggedChange] = []
         self._live = 0
         self._bytes = 0
-        # Of new rows, unless one is written again.
-        self.added: records.Added | None = None
-        self.gone: records.Added | None = None  # of deleted rows that were counted
+        # Of new rows, unless one is written again; and of deleted ones, if counted.
+        self.added: records.MemoryCounts | None = None
+        self.gone: records.MemoryCounts | None = None
         self._new = 0
         known = sql.enter_partition(
             connection, app, user, create=create, now=self.now, ahead=ahead
@@ -131,7 +131,7 @@ class PartitionWriter:
         """Write the change log and the partition's row."""
         if self.seq == self.seq_before:
             return
-        added = self.added or records.Added()
+        added = self.added or records.MemoryCounts()
         is_known = added.counts[0] == self._new
         counts = (self._live, self._bytes, added if is_known else None)
         self.head = sql.leave_partition(

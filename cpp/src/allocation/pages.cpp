@@ -1,4 +1,4 @@
-#include "rows/pages.hpp"
+#include "allocation/pages.hpp"
 
 #include <algorithm>
 #include <cstdlib>
