@@ -20,7 +20,7 @@ from helpers.long_texts import (
 from vecall import text as module
 from vecall.text import few_marks, normalise, strip_invisible, to_nfc, without_blocks
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 
 from helpers.text_doors import open_doors
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("mcp", reason="mcp is not installed")
-pytest.importorskip("uvicorn", reason="the extra server is not installed")
+pytest.importorskip("httptools", reason="the extra server is not installed")
 pytest.importorskip("httpx")
 
 import httpx

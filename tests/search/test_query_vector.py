@@ -207,7 +207,7 @@ def test_a_vector_memory_service_takes_a_vector(recorder):
 
 
 def test_a_vector_comes_over_http(recorder, open_service):
-    pytest.importorskip("uvicorn")
+    pytest.importorskip("httptools")
     pytest.importorskip("httpx")
     http = pytest.importorskip("helpers.http")
     door = http.door_to(open_service(embedder=recorder))

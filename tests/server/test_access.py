@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 from helpers.http import ALICE, BASE, Door, bearing, error_of, known

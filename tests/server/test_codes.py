@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 from helpers.http import (

@@ -15,7 +15,7 @@ import time
 import pytest
 from vecall import StorageOptions
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 import httpx
@@ -243,7 +243,8 @@ def test_without_the_extra_only_the_server_is_missing(tmp_path, absent):
         check=True,
     )
     assert done.stdout.splitlines() == [
-        'vecall.server needs starlette and uvicorn: pip install "vecall[server]"',
+        "vecall.server needs starlette, uvicorn and httptools: "
+        'pip install "vecall[server]"',
         "1 1",
     ]
     for line in done.stderr.splitlines():

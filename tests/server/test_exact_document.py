@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 pytest.importorskip("jsonschema")
 

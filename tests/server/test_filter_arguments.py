@@ -159,7 +159,7 @@ def test_the_filter_of_googles_memory_and_its_tools(asked):
 
 @pytest.fixture
 def door(open_service):
-    pytest.importorskip("uvicorn")
+    pytest.importorskip("httptools")
     pytest.importorskip("httpx")
     from helpers.http import door_to
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 from helpers.hidden_memories import HIDDEN, KINDS, plain, twins

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 from helpers.http import ALICE, Door, door_to, error_of, known

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 pytest.importorskip("jsonschema")
 

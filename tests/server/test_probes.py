@@ -14,7 +14,7 @@ from bisect import bisect_left
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 import vecall

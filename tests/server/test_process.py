@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 import httpx

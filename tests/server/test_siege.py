@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 
 from helpers.http import ALICE, Server, all_of, serving
 from vecall.server import TokenFile, mint

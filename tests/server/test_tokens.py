@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 from helpers.processes import child, said, tell

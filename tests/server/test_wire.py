@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 from helpers.http import ALICE, all_of, running

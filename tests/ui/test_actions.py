@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 from helpers.pages import FISH, HELD, HOME, LOW, QUIET, SEA, VIEWS, show, view

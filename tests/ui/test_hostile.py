@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 from helpers.pages import HOME, show, view

@@ -7,7 +7,8 @@ try:
     import starlette  # noqa: F401
     import uvicorn  # noqa: F401
 except ImportError as error:
-    msg = 'vecall.server needs starlette and uvicorn: pip install "vecall[server]"'
+    names = "starlette, uvicorn and httptools"
+    msg = f'vecall.server needs {names}: pip install "vecall[server]"'
     raise ImportError(msg) from error
 
 from vecall.limits import HttpLimits
