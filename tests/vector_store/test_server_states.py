@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -66,7 +67,8 @@ def broken(server):
         process = server._process.pid
         children = Path(f"/proc/{process}/task/{process}/children").read_text()
         for each in (process, *map(int, children.split())):
-            os.kill(each, number)
+            with suppress(ProcessLookupError):  # one has ended since
+                os.kill(each, number)
 
     yield server, Plain(store), send
     Plain(store).delete_many()
