@@ -60,7 +60,7 @@ void check_ids(const RowTable& rows) {
   for (Slot slot = 0; slot < rows.slots(); ++slot) {
     if (rows.is_live(slot)) ids.push_back(rows.id(slot));
   }
-  std::sort(ids.begin(), ids.end());
+  if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
   if (std::adjacent_find(ids.begin(), ids.end()) != ids.end()) {
     refuse_snapshot("two rows have one id");
   }
@@ -73,23 +73,16 @@ std::unique_ptr<RowNames> restore_names(const SnapshotReader& reader, RowTable& 
   const auto kinds = reader.array<std::uint64_t>(Section::kKinds, slots);
   auto names = std::make_unique<RowNames>();
   Labels& labels = names->labels;
-  std::vector<Slot> placed;
+  SessionOrder& order = names->sessions;
   for (Slot slot = 0; slot < slots; ++slot) {
     if (!rows.is_live(slot)) continue;
     const std::uint32_t session = labels.sessions.acquire(sessions[slot]);
     rows.set_session(slot, session, rows.position(slot));
     rows.set_labels(slot, labels.authors.acquire(authors[slot]),
                     labels.kinds.acquire(kinds[slot]));
-    if (session != 0) placed.push_back(slot);
+    order.reserve(labels.sessions.numbers());
+    order.add(slot, rows);  // most stand behind those of smaller slots
   }
-  // In order, so that each row finds its place at the end.
-  std::sort(placed.begin(), placed.end(), [&rows](Slot a, Slot b) {
-    return rows.session(a) != rows.session(b) ? rows.session(a) < rows.session(b)
-                                              : stands_before(a, b, rows);
-  });
-  SessionOrder& order = names->sessions;
-  order.reserve(labels.sessions.numbers());
-  for (const Slot slot : placed) order.add(slot, rows);
   return names;
 }
 

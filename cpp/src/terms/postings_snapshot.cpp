@@ -44,8 +44,8 @@ void PostingsSnapshot::restore(const SnapshotReader& reader,
     refuse_snapshot("words are not in order");
   }
   std::vector<std::uint32_t> ends(slots, 0);  // where the next term of each slot lies
-  std::vector<std::uint32_t>& lengths = postings.length_;
-  lengths.resize(slots, 0);
+  postings.length_.resize(slots, 0);
+  std::uint32_t* const lengths = postings.length_.data();
   bool is_too_long = false;
   std::size_t room = 0;  // of all lists
   std::size_t at = 0;
@@ -92,12 +92,14 @@ void PostingsSnapshot::restore(const SnapshotReader& reader,
     postings.total_length_ += lengths[slot];
     postings.documents_ += terms_of_slot == 0 ? 0 : 1;
   }
+  constexpr std::size_t kAhead = 24;
   at = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const auto list = all.subspan(at, holders[i]);
-    at += holders[i];
-    for (const Posting& posting : list) {
-      row_slab[ends[posting.slot]++] = static_cast<Ordinal>(i);
+    for (const std::size_t end = at + holders[i]; at < end; ++at) {
+      const Posting& ahead = all[std::min(at + kAhead, total - 1)];
+      __builtin_prefetch(row_slab + ends[ahead.slot], 1);
+      row_slab[ends[all[at].slot]++] = static_cast<Ordinal>(i);
     }
     postings.ordinals_.emplace(terms[i], static_cast<Ordinal>(i));
     postings.held_bytes_ += postings.lists_.emplace_back(list, list_slab).nbytes();

@@ -8,7 +8,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -559,7 +559,8 @@ class SnapshotTag(NamedTuple):
 
 def record_of_snapshot(nonce: bytes, data: bytes) -> bytes:
     """Return the record that a storage has of a snapshot: nonce and digest."""
-    return nonce + blake2b(data, digest_size=_DIGEST_BYTES).digest()
+    # Most processors have instructions for SHA-256: half of BLAKE2b's time.
+    return nonce + sha256(data).digest()[:_DIGEST_BYTES]
 
 
 def checked_snapshot(part: int, record: bytes, data: bytes) -> bytes | None:
