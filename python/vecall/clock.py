@@ -280,7 +280,7 @@ def ttl_seconds(value: object, name: str = "ttl") -> float:
     return min(seconds, _LONGEST_TTL)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Period(Shown):
     """A period that a query names, such as "yesterday": start <= time < end.
 

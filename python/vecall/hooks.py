@@ -12,7 +12,7 @@ from vecall.scalars import Shown, make_fields_exact
 from vecall.types import MemoryEntry
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class PendingWrite(Shown):
     """A memory that is about to be written.
 
@@ -27,7 +27,7 @@ class PendingWrite(Shown):
     memory: MemoryEntry
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Verdict(Shown):
     """The result of a review.
 

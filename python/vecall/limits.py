@@ -27,8 +27,8 @@ MOST_OFFSET = 10_000
 # The kinds of numbers that methods take, with their bounds. Schemas are made of them.
 
 
-@dataclass(frozen=True, slots=True)
-class Within:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Within(Shown):
     """The bounds of a number, inclusive; a name is that of a field of `Limits`."""
 
     low: float
@@ -50,7 +50,7 @@ Offset = Annotated[int, Within(0, MOST_OFFSET)]
 _DEEPEST = 200  # Python's own limit is 1,000 calls, those of the caller included
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Limits(Shown):
     """Maximum sizes of the parts of a request.
 
@@ -91,7 +91,7 @@ class Limits(Shown):
             raise ConfigError(f"limits.max_metadata_depth: must be at most {_DEEPEST}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Quota(Shown):
     """How much each user may store. Buffered turns count, too.
 
@@ -156,7 +156,7 @@ class Owner(TypedDict):
     user_id: str
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Scopes(Shown):
     """Which scopes besides a user's own memories may be read and written.
 
@@ -193,13 +193,13 @@ class Scopes(Shown):
 _LONGEST_MS = 100 * 365 * 86_400_000
 
 
-@dataclass(frozen=True, slots=True)
-class SessionEnd:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class SessionEnd(Shown):
     """Only `end_session` makes memories."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inactivity:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Inactivity(Shown):
     """Make memories of a session after some time without a new turn.
 
     Attributes:
@@ -214,8 +214,8 @@ class Inactivity:
         _check_trigger_limit(self.inactivity_ms, "inactivity_ms", _LONGEST_MS)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageCount:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class MessageCount(Shown):
     """Make memories after a number of new turns.
 
     Attributes:
@@ -230,8 +230,8 @@ class MessageCount:
         _check_trigger_limit(self.message_count, "message_count", 1_000_000)
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Compaction(Shown):
     """Store the summaries of a framework's compaction; no LLM is called."""
 
 
@@ -283,8 +283,8 @@ def _check_trigger_limit(value: object, name: str, limit: int) -> None:
         raise ConfigError(f"trigger: {name} must be an integer from 1 to {limit}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class HttpLimits:
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class HttpLimits(Shown):
     """The limits on the size, speed and rate of requests.
 
     The memory service has its own limits on texts, names, metadata and k.

@@ -172,11 +172,32 @@ def repr_of_changed_fields(value: Any) -> str:
     return f"{type(value).__name__}({', '.join(parts)})"
 
 
+def _compared_values(value: Any, *, hashed: bool = False) -> list[Any]:
+    return [
+        getattr(value, field.name)
+        for field in fields(value)
+        if field.compare and not (hashed and field.hash is False)
+    ]
+
+
 class Shown:
-    """The base of dataclasses without a `repr` of their own: theirs is short."""
+    """The base of dataclasses with `repr=False, eq=False`: they share these methods.
+
+    `dataclass` would compile them for each class, which takes 3 % of an import.
+    """
 
     __slots__ = ()
     __repr__ = repr_of_changed_fields
+
+    def __eq__(self, other: object) -> bool:
+        """Whether class and fields are equal, but for fields that are not compared."""
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return _compared_values(self) == _compared_values(other)
+
+    def __hash__(self) -> int:
+        """Return the hash of the class and its fields."""
+        return hash((self.__class__, *_compared_values(self, hashed=True)))
 
 
 def repr_of_embedder(embedder: Any) -> str:

@@ -165,7 +165,7 @@ class MemoryEntry:
         return self.text
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Event(Shown):
     """One turn of a session.
 
@@ -184,7 +184,7 @@ class Event(Shown):
     custom_metadata: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Session(Shown):
     """A conversation of one user with one app.
 
@@ -201,7 +201,7 @@ class Session(Shown):
     events: Sequence[Event] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Filter(Shown):
     """Which memories a search may return.
 
@@ -272,7 +272,7 @@ def as_names(names: Names | None) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SearchMemoryResponse(Shown):
     """The result of a search: at most top_k memories, best first.
 
@@ -345,7 +345,7 @@ def check_share(value: object, name: str, least: int = 0) -> float:
     return float(value) + 0.0  # SQLite stores -0.0 as 0.0
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Revision(Shown):
     """A former or the current version of a memory.
 
@@ -387,7 +387,7 @@ Outcome = Literal[
 """What a search does with one memory."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Explanation(Shown):
     """Why a search returns a memory, or does not.
 
@@ -425,7 +425,7 @@ class Explanation(Shown):
     by: str | None = None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ForgetProposal(Shown):
     """A proposal of memories to forget, for a review by the user.
 
@@ -440,7 +440,7 @@ class ForgetProposal(Shown):
     expires_at: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SimilarMemory(Shown):
     """A stored memory that a new one may replace.
 
@@ -456,7 +456,7 @@ class SimilarMemory(Shown):
     says: Literal["same", "update"]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Conflict(Shown):
     """Two stored memories that may contradict or update each other.
 
@@ -473,7 +473,7 @@ class Conflict(Shown):
     says: Literal["same", "update"]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class DuplicateGroup(Shown):
     """Duplicate memories.
 
@@ -489,7 +489,7 @@ class DuplicateGroup(Shown):
     similarity: float | None = None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Consolidation(Shown):
     """The result of a consolidation; for a dry run, what it would do.
 
@@ -529,7 +529,7 @@ LeftOutReason = Literal[
 """Why an item of a call is not stored."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LeftOut(Shown):
     """An item of a call that was not stored.
 
@@ -646,7 +646,7 @@ Namespace = Sequence[str]
 """The labels of a namespace, from the outermost to the innermost."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Put(Shown):
     """Writes one item: replaces the item of this namespace and key, if there is one.
 
@@ -672,7 +672,7 @@ class Put(Shown):
     if_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Drop(Shown):
     """Deletes one item. If there is none, it does nothing.
 
@@ -687,7 +687,7 @@ class Drop(Shown):
     if_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Item(Shown):
     """A stored item.
 
@@ -719,7 +719,7 @@ class Item(Shown):
 # Counts and times of the apps and the users that have memories.
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class AppSummary(Shown):
     """An app that has memories.
 
@@ -744,7 +744,7 @@ class AppSummary(Shown):
     updated_at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class UserSummary(Shown):
     """A user who has memories.
 
@@ -768,7 +768,7 @@ class UserSummary(Shown):
     items: int = 0
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class MemoryFigures(Shown):
     """How many memories a user has, by day and by kind.
 
@@ -781,7 +781,7 @@ class MemoryFigures(Shown):
     kinds: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ListedSession(Shown):
     """A session that has memories.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import math
 from typing import Any
 
@@ -13,6 +14,7 @@ import vecall
 from helpers.memories import ALICE
 from vecall import MemoryEntry, MemoryService, SearchMemoryResponse
 from vecall.embedders import FunctionEmbedder
+from vecall.scalars import Shown
 
 LONG = "zebra " * 1_000
 VALUES: dict[str, Any] = {
@@ -123,3 +125,48 @@ def test_a_response_is_read_by_its_place():
         assert found[:2] == found.memories[:2]
         with pytest.raises(IndexError):
             found[3]
+
+
+def held(kind: type, values: dict[str, Any]) -> Any:
+    """An object of a class whose fields hold these values, unchecked."""
+    made = object.__new__(kind)
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def hash_or_none(value: object) -> int | None:
+    try:
+        return hash(value)
+    except TypeError:
+        return None
+
+
+def test_shared_equality_and_hash_are_those_of_a_dataclass():
+    kinds = {kind.__name__: kind for kind in Shown.__subclasses__()}
+    assert {"Filter", "Ranking", "Consolidation"} <= set(kinds)
+    for kind in kinds.values():
+        fields = dataclasses.fields(kind)
+        twin = dataclasses.make_dataclass(
+            "Twin",
+            [
+                (
+                    each.name,
+                    Any,
+                    dataclasses.field(compare=each.compare, hash=each.hash),
+                )
+                for each in fields
+            ],
+            frozen=True,
+        )
+        usual = {each.name: each.name for each in fields}
+        for name, other in itertools.product(usual, ("another", math.nan, {})):
+            changed = {**usual, name: other}
+            mine, its = held(kind, usual), held(kind, changed)
+            twins = held(twin, usual), held(twin, changed)
+            assert (mine == its) == (twins[0] == twins[1])
+            assert (hash_or_none(its) is None) == (hash_or_none(twins[1]) is None)
+            same = hash_or_none(mine) == hash_or_none(its)
+            assert same == (hash_or_none(twins[0]) == hash_or_none(twins[1]))
+        assert held(kind, usual) == held(kind, dict(usual))
+        assert held(kind, usual) != held(twin, usual)

@@ -8,7 +8,6 @@ day lies.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone, tzinfo
@@ -72,8 +71,8 @@ OPENS = frozenset(OPENING) - {"an"}
 _NAMES = [table["name"] for table in LATIN]
 _ENGLISH = _NAMES.index("english")
 _IN_EAST = [
-    re.compile(pattern_of_any([word[-1:] for word, _ in _period_opening_words(table)]))
-    for table in EAST
+    lazy_pattern(pattern_of_any([word[-1:] for word, _ in _period_opening_words(one)]))
+    for one in EAST
 ]
 _EASTERN = lazy_pattern("|".join(pattern.pattern for pattern in _IN_EAST))
 _DIGIT = lazy_pattern("[0-9]")

@@ -29,7 +29,7 @@ from vecall.lexical.tokenizer import words
 from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.writes import OperationGroup, WriteRequest, Writes, is_statement
-from vecall.scalars import exact, make_fields_exact, repr_of_changed_fields
+from vecall.scalars import Shown, exact, make_fields_exact
 from vecall.search.searcher import entry_of_row
 from vecall.store import Row, RowWithVector
 from vecall.summaries import SummaryProvider
@@ -257,8 +257,8 @@ Fold = Literal["sessions", "summaries", "facts"]
 SESSIONS: tuple[Fold, ...] = ("sessions",)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsolidationPlan:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class ConsolidationPlan(Shown):
     """Scheduled consolidation of every user whose memories changed.
 
     Attributes:
@@ -277,8 +277,6 @@ class ConsolidationPlan:
     fold: Collection[Fold] = SESSIONS
     merge: bool = True
     similarity: float | None = None
-
-    __repr__ = repr_of_changed_fields
 
     def __post_init__(self) -> None:
         """Check the values.

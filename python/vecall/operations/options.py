@@ -22,7 +22,7 @@ from vecall.telemetry import RawTurnsWarning, warn_caller
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class StorageOptions(Shown):
     """Options for the file, the cache and the background thread of a service.
 
@@ -79,7 +79,7 @@ class StorageOptions(Shown):
             checked_clock(self.clock)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class WritePolicy(Shown):
     """Rules for writes: review, history, quota, scopes and parts of turns.
 

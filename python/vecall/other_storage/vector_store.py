@@ -42,7 +42,7 @@ from vecall.other_storage._vector_store_sync import (
 )
 from vecall.other_storage.vector_store_memory import VectorStoreMemory
 from vecall.protocols import BaseMemoryService
-from vecall.scalars import make_fields_exact, repr_of_changed_fields
+from vecall.scalars import Shown, make_fields_exact
 from vecall.search.searcher import SearchOptions
 from vecall.service.items import BuildKeywords
 from vecall.service.memory_service import MemoryService
@@ -443,8 +443,8 @@ _FIELDS = {
 """The fields of a configuration by the names of a service's options."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryConfig:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class MemoryConfig(Shown):
     """Configures when memories are made, what they contain, and how searches work.
 
     Every part is optional. Without a summarization and an embedding, the service stores
@@ -472,8 +472,6 @@ class MemoryConfig:
     # A URL may contain a password.
     vector_store: VectorStore | str | Path | None = field(default=None, repr=False)
     search_top_k: int = 5
-
-    __repr__ = repr_of_changed_fields
 
     def __post_init__(self) -> None:
         """Check every part, and that the parts are compatible."""

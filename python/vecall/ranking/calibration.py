@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from vecall._core import Confidence
 from vecall.errors import ConfigError, InvalidMemoryError
-from vecall.scalars import repr_of_changed_fields
+from vecall.scalars import Shown
 from vecall.types import MemoryEntry
 
 _SHIPPED = Path(__file__).with_name("calibrated.json")
@@ -104,8 +104,8 @@ class Weights:
         return self.engine_law().probability(list(signals))
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, repr=False, eq=False)
+class Calibration(Shown):
     """The weights for searches by words alone and for each embedding model.
 
     Attributes:
@@ -134,8 +134,6 @@ class Calibration:
     cosine: Weights | None = None
     full_weight: frozenset[str] = frozenset()
     messages: float = 0.0
-
-    __repr__ = repr_of_changed_fields
 
     @staticmethod
     def shipped() -> Calibration:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from vecall import _core
 from vecall.errors import ConfigError
-from vecall.scalars import exact, make_fields_exact, repr_of_changed_fields
+from vecall.scalars import Shown, exact, make_fields_exact
 from vecall.system import cached
 
 Reranker = Callable[[str, list[str]], Sequence[float] | Awaitable[Sequence[float]]]
@@ -54,8 +54,8 @@ _MOST_DEPTH = 1_000
 _MOST_AUTHORS = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ranking:
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Ranking(Shown):
     """How a search ranks memories. bench/results/recall.md measures the defaults.
 
     The options process the engine's best `depth` memories in this order: fusion, decay,
@@ -103,8 +103,6 @@ class Ranking:
     diversity: float | None = None
     depth: int = 50
     engine_ranking: _core.Ranking = field(init=False, repr=False, compare=False)
-
-    __repr__ = repr_of_changed_fields
 
     def __post_init__(self) -> None:
         """Validate the options and derive `engine_ranking`."""

@@ -44,7 +44,7 @@ from vecall.ranking.options import (
     checked_favoured_authors,
 )
 from vecall.ranking.relevance import Asked
-from vecall.scalars import make_fields_exact, repr_of_changed_fields
+from vecall.scalars import Shown, make_fields_exact
 from vecall.search import scores as _reorder
 from vecall.search.scores import (
     Hit,
@@ -77,8 +77,8 @@ FLOOR_OF_WORDS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchOptions:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class SearchOptions(Shown):
     """How a service searches, unless a search says otherwise.
 
     Attributes:
@@ -107,8 +107,6 @@ class SearchOptions:
     calibration: Calibration | str | Path | None = None
     scorer: Scorer | None = None
     time_zone: str | tzinfo | None = None
-
-    __repr__ = repr_of_changed_fields
 
     def __post_init__(self) -> None:
         """Validate all values, and load the calibration if it is a path."""

@@ -120,7 +120,7 @@ _AT_ONCE = 500  # names read in one transaction
 _SAME_TIME_S = 1.0  # of the two clocks; they are read one after the other
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class CopyReport:
     """What `copy_storage` did."""
 

@@ -63,7 +63,7 @@ def passage_id(first: str, number: int) -> str:
     return f"{passage_id_bounds(first)[0]}{number}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Draft:
     """A memory to be written; all fields are validated."""
 
@@ -209,7 +209,7 @@ def names_checksum(part: int, app: str, user: str) -> int:
     return zlib.crc32(repr(exact_arguments((part, app, user))).encode())
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Change:
     """What one transaction did to one partition."""
 

@@ -434,7 +434,7 @@ def namespace_range(labels: Sequence[str]) -> tuple[str, str | None]:
     return low, (low[:-1] + _AFTER_END) if low else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ItemPut:
     """One item to be written; all fields are validated."""
 
@@ -448,7 +448,7 @@ class ItemPut:
     pieces: tuple[str, ...] = ()  # the pieces of a large value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ItemDrop:
     """One item to be deleted; nothing happens if there is none."""
 

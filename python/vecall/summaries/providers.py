@@ -19,7 +19,7 @@ from vecall.content import get_field, get_list, text_parts, to_valid_utf8
 from vecall.scalars import Shown, exact, make_fields_exact
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SessionSummary(Shown):
     """A summary of a conversation, or of a part of it.
 
