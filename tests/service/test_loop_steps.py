@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.campaign, pytest.mark.xdist_group("timing")]
 N = scaled(20_000, least=1_000)  # memories, and half as many items
 STEP_S = 0.010  # asked of 20,000
 TURNS = 100_000
-TURNS_S = 0.010  # so many turns of a loop, where the bounds were set
+TURNS_S = 0.005  # so many turns of a loop, about, where the bounds were set
 
 
 def seconds_of_turns() -> float:
