@@ -92,7 +92,7 @@ void PostingsSnapshot::restore(const SnapshotReader& reader,
     postings.total_length_ += lengths[slot];
     postings.documents_ += terms_of_slot == 0 ? 0 : 1;
   }
-  constexpr std::size_t kAhead = 24;
+  constexpr std::size_t kAhead = 24;  // postings, whose rows' terms are fetched
   at = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const auto list = all.subspan(at, holders[i]);
